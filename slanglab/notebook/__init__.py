@@ -1,0 +1,1 @@
+"""The IPython side: extension, magics and display hooks."""

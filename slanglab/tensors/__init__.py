@@ -1,0 +1,1 @@
+"""Tensors: making them, and seeing what is in them without moving them."""

@@ -1,0 +1,1 @@
+"""What people see: reports, pictures, inspectors, and their static twins."""
