@@ -1,0 +1,427 @@
+"""The cell graph: which cells there are, which version of each is good, and what follows when one changes.
+
+The graph is by content. Running a cell again with the same text, options and imports compiles nothing; an edit compiles the
+cell and every cell that imports it, directly or not, each under a fresh internal name, because a Slang session takes a name
+only once, even when the compile fails. A cell whose compile fails keeps its last good version; it and its importers are then
+*stale*. Nothing here knows slangpy: `Compiler` is a protocol, and the tests run the graph with a stand-in.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Generic, Protocol, TypeVar
+
+from slanglab.cells.diagnostics import Diagnostic
+from slanglab.errors import SlangLabError
+
+__all__ = ["Cell", "CellGraph", "CompileError", "Compiler", "Outcome", "Unit", "Version"]
+
+P = TypeVar("P")
+"""The compiled program: a slangpy module in earnest, anything in tests."""
+P_co = TypeVar("P_co", covariant=True)
+
+
+class CompileError(SlangLabError):
+    """A cell does not compile.
+
+    Attributes
+    ----------
+    name : str
+        The cell, as the user knows it.
+    diagnostics : tuple of Diagnostic
+        Errors and warnings, in the order of the text.
+    """
+
+    def __init__(self, name: str, diagnostics: Iterable[Diagnostic], text: str = "") -> None:
+        self.name = name
+        self.diagnostics = tuple(diagnostics)
+        errors = [d for d in self.diagnostics if d.severity == "error"]
+        first = errors[0] if errors else None
+        summary = f"{name} does not compile"
+        if first is not None:
+            where = f" ({first.place})" if first.place else ""
+            summary += f": {first.text or first.title}{where}"
+            if len(errors) > 1:
+                summary += f", and {len(errors) - 1} more"
+        super().__init__(summary, hint=(first.hint or None) if first else None, details=text or None)
+
+    def __str__(self) -> str:
+        return self.details or super().__str__()
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What a compile starts from: one text of one cell, ready for the compiler but for the names of its imports.
+
+    Attributes
+    ----------
+    text : str
+        The cleaned text, with includes in place.
+    imports : tuple of str
+        Keys of the cells that it imports, in the order of the text.
+    options : tuple
+        Whatever else changes the result (macros); compared, not read.
+    label : str
+        Where the text stands: "In[5]", or a path.
+    """
+
+    text: str
+    imports: tuple[str, ...] = ()
+    options: tuple[object, ...] = ()
+    label: str = ""
+
+    def same_content(self, other: Unit) -> bool:
+        """Tell whether both compile to the same thing, given the same imports."""
+        return (self.text, self.imports, self.options) == (other.text, other.imports, other.options)
+
+
+@dataclass(frozen=True)
+class Version(Generic[P]):
+    """One successful compile.
+
+    Attributes
+    ----------
+    number : int
+        1 for a cell's first good version.
+    internal : str
+        The name of this version in the Slang session, never used again.
+    unit : Unit
+    built_on : dict of str to str
+        For each imported cell the internal name of the version that this one was compiled against.
+    program : P
+    warnings : tuple of Diagnostic
+    time : datetime
+    """
+
+    number: int
+    internal: str
+    unit: Unit
+    built_on: Mapping[str, str]
+    program: P
+    warnings: tuple[Diagnostic, ...]
+    time: datetime
+
+    @property
+    def description(self) -> str:
+        """The version in the words of a report: "In[5], 14:02:11"."""
+        return f"{self.unit.label}, {self.time:%H:%M:%S}"
+
+
+@dataclass(eq=False)
+class Cell(Generic[P]):
+    """One cell of the graph; handles that users hold point at it, and so see every new version.
+
+    Attributes
+    ----------
+    key : str
+        What other cells import, or a name made for a cell without one.
+    named : bool
+        False for a cell that nobody can import.
+    latest : Unit
+        The text that was run last, good or not.
+    good : Version or None
+        The version that runs.
+    failure : tuple of Diagnostic
+        Why `latest` is not what runs; empty when it is.
+    """
+
+    key: str
+    named: bool
+    latest: Unit
+    good: Version[P] | None = None
+    failure: tuple[Diagnostic, ...] = ()
+    forgotten: bool = False
+
+
+class Compiler(Protocol[P_co]):
+    """Turns text into a program, under a name that the session has not seen."""
+
+    def compile(
+        self, internal: str, unit: Unit, renames: Mapping[str, str]
+    ) -> tuple[P_co, tuple[Diagnostic, ...]]:
+        """Compile `unit` as `internal`, its imports renamed; return the program and the warnings.
+
+        Raises
+        ------
+        CompileError
+            With the diagnostics, when the text does not compile.
+        """
+        ...
+
+
+@dataclass
+class Outcome(Generic[P]):
+    """What running a cell did.
+
+    Attributes
+    ----------
+    cell : Cell
+    compiled : bool
+        False when nothing had changed.
+    reason : str
+        Why it was compiled, in words.
+    recompiled : list of Cell
+        Importers that have a new version, in the order of their compiles.
+    gone_stale : list of Cell
+        Importers that do not compile against the new version; they run the old one.
+    """
+
+    cell: Cell[P]
+    compiled: bool
+    reason: str = ""
+    recompiled: list[Cell[P]] = field(default_factory=list)
+    gone_stale: list[Cell[P]] = field(default_factory=list)
+
+
+class CellGraph(Generic[P]):
+    """All cells of one lab.
+
+    Parameters
+    ----------
+    compiler : Compiler
+        Replaced when the lab opens another device (`rebuild`).
+    now : callable
+        The clock; tests give their own.
+    """
+
+    def __init__(self, compiler: Compiler[P], now: Callable[[], datetime] = datetime.now) -> None:
+        self._compiler = compiler
+        self._now = now
+        self._cells: dict[str, Cell[P]] = {}
+        self._serial = itertools.count(1)
+
+    # ----- looking -----
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._cells
+
+    def __iter__(self) -> Iterator[Cell[P]]:
+        return iter(self._cells.values())
+
+    def get(self, key: str) -> Cell[P] | None:
+        """Return the cell called `key`, or None."""
+        return self._cells.get(key)
+
+    def is_stale(self, cell: Cell[P]) -> bool:
+        """Tell whether `cell` runs something else than its latest text over the latest texts of its imports."""
+        return bool(self.stale_because(cell))
+
+    def stale_because(self, cell: Cell[P]) -> list[Cell[P]]:
+        """Return the cells whose failed compiles make `cell` stale (itself first); empty when it is up to date."""
+        return [c for c in (cell, *self._ancestors(cell)) if c.failure]
+
+    def edges(self) -> list[tuple[str, str]]:
+        """Return (importer, imported) for every good version."""
+        return [(c.key, i) for c in self for i in self._imports(c)]
+
+    def _imports(self, cell: Cell[P]) -> tuple[str, ...]:
+        return cell.good.unit.imports if cell.good else ()
+
+    def _ancestors(self, cell: Cell[P]) -> list[Cell[P]]:
+        """Return every cell that `cell` imports, directly or not."""
+        seen: dict[str, Cell[P]] = {}
+        pending = list(self._imports(cell))
+        while pending:
+            key = pending.pop()
+            other = self._cells.get(key)
+            if other is not None and key not in seen:
+                seen[key] = other
+                pending.extend(self._imports(other))
+        return list(seen.values())
+
+    def _importers(self, cell: Cell[P]) -> list[Cell[P]]:
+        """Return every cell that imports `cell`, directly or not, imported ones before their importers."""
+        direct: dict[str, list[Cell[P]]] = {}
+        for other in self:
+            wanted = set(self._imports(other))
+            if other.failure:
+                wanted.update(
+                    other.latest.imports
+                )  # its failure may be this cell's fault: it gets another try
+            for key in wanted:
+                direct.setdefault(key, []).append(other)
+        order: list[Cell[P]] = []
+        done: set[int] = {id(cell)}
+        # Depth first without recursion; a cell is placed after everything that imports it, so the reverse is the order of compiles.
+        stack: list[tuple[Cell[P], Iterator[Cell[P]]]] = [(cell, iter(direct.get(cell.key, ())))]
+        while stack:
+            top, rest = stack[-1]
+            following = next((c for c in rest if id(c) not in done), None)
+            if following is None:
+                stack.pop()
+                if top is not cell:
+                    order.append(top)
+            else:
+                done.add(id(following))
+                stack.append((following, iter(direct.get(following.key, ()))))
+        return order[::-1]
+
+    def find_cycle(self, key: str, imports: Iterable[str]) -> list[str] | None:
+        """Return the cycle that `key` would close by importing `imports`, as keys from `key` back to `key`."""
+        for first in imports:
+            if first == key:
+                return [key, key]
+            path = [first]
+            stack = [iter(self._imports(self._cells[first]) if first in self._cells else ())]
+            seen = {first}
+            while stack:
+                nxt = next(stack[-1], None)
+                if nxt is None:
+                    stack.pop()
+                    path.pop()
+                elif nxt == key:
+                    return [key, *path, key]
+                elif nxt in self._cells and nxt not in seen:
+                    seen.add(nxt)
+                    path.append(nxt)
+                    stack.append(iter(self._imports(self._cells[nxt])))
+        return None
+
+    # ----- changing -----
+
+    def run(self, key: str, unit: Unit, *, named: bool = True) -> Outcome[P]:
+        """Run a cell: compile it if anything changed, then every cell that imports it.
+
+        Raises
+        ------
+        CompileError
+            When it does not compile; its last good version, and that of its importers, stay as they are.
+        """
+        cell = self._cells.get(key)
+        reason = self._why_compile(cell, unit)
+        if cell is not None and not reason:
+            cell.latest = unit
+            if cell.good is not None:  # the same text, perhaps under another execution count
+                cell.good = _relabelled(cell.good, unit)
+            return Outcome(cell, compiled=False)
+        if cell is None:
+            cell = Cell(key, named, unit)
+        cell.latest = unit
+        cell.named = named
+        cell.failure = ()
+        self._cells[key] = cell
+        try:
+            self._compile(cell, unit)
+        except CompileError as error:
+            cell.failure = error.diagnostics
+            raise
+        outcome = Outcome(cell, compiled=True, reason=reason)
+        self._follow(cell, outcome)
+        return outcome
+
+    def refuse(self, key: str, unit: Unit, diagnostics: Iterable[Diagnostic], *, named: bool = True) -> None:
+        """Record that the latest text of `key` cannot even be given to the compiler."""
+        cell = self._cells.setdefault(key, Cell(key, named, unit))
+        cell.latest = unit
+        cell.failure = tuple(diagnostics)
+
+    def forget(self, key: str) -> Cell[P] | None:
+        """Remove a cell; its importers keep the version they were compiled against until they are run again."""
+        cell = self._cells.pop(key, None)
+        if cell is not None:
+            cell.forgotten = True
+        return cell
+
+    def rebuild(self, compiler: Compiler[P]) -> list[tuple[Cell[P], CompileError]]:
+        """Compile every good version again, with another compiler (a new device); return the cells that do not compile there."""
+        self._compiler = compiler
+        failures: list[tuple[Cell[P], CompileError]] = []
+        for cell in self._topological():
+            if cell.good is None:
+                continue
+            try:
+                self._compile(cell, cell.good.unit)
+            except CompileError as error:
+                cell.failure = error.diagnostics
+                cell.good = None  # what it held belongs to the device that is gone
+                failures.append((cell, error))
+        return failures
+
+    def _topological(self) -> list[Cell[P]]:
+        order: dict[str, Cell[P]] = {}
+        for root in self:
+            stack = [(root, False)]
+            while stack:
+                cell, expanded = stack.pop()
+                if expanded:
+                    order.setdefault(cell.key, cell)
+                elif cell.key not in order:
+                    stack.append((cell, True))
+                    stack.extend((self._cells[i], False) for i in self._imports(cell) if i in self._cells)
+        return list(order.values())
+
+    def _why_compile(self, cell: Cell[P] | None, unit: Unit) -> str:
+        """Say why `unit` has to be compiled; empty when what runs is already that."""
+        if cell is None:
+            return "it is new"
+        good = cell.good
+        if good is None:
+            return "it has not compiled before"
+        if unit.text != good.unit.text or unit.imports != good.unit.imports:
+            return "its text changed"
+        if unit.options != good.unit.options:
+            return "its options changed"
+        changed = [i for i in unit.imports if self._current(i) != good.built_on.get(i)]
+        if changed:
+            return f"{', '.join(changed)} changed"
+        if cell.failure and not cell.latest.same_content(unit):
+            # back to the good text after a failed edit: what runs is right already
+            cell.failure = ()
+        return "it failed last time" if cell.failure else ""
+
+    def _current(self, key: str) -> str | None:
+        cell = self._cells.get(key)
+        return cell.good.internal if cell is not None and cell.good is not None else None
+
+    def _compile(self, cell: Cell[P], unit: Unit) -> None:
+        renames = {i: name for i in unit.imports if (name := self._current(i)) is not None}
+        internal = f"{cell.key}__v{next(self._serial)}"
+        program, warnings = self._compiler.compile(internal, unit, renames)
+        number = cell.good.number + 1 if cell.good else 1
+        cell.good = Version(number, internal, unit, renames, program, warnings, self._now())
+
+    def _follow(self, cell: Cell[P], outcome: Outcome[P]) -> None:
+        """Bring every importer of `cell` up to date with its new version."""
+        changed = {cell.key}
+        for importer in self._importers(cell):
+            if self._bring_up_to_date(importer, changed):
+                changed.add(importer.key)
+                outcome.recompiled.append(importer)
+            elif importer.good is not None and changed.intersection(self._imports(importer)):
+                outcome.gone_stale.append(importer)
+
+    def _bring_up_to_date(self, cell: Cell[P], changed: set[str]) -> bool:
+        """Compile `cell` again if it stands on `changed`; its latest text first, else the one that runs. True if it has a new version."""
+        candidates = []
+        if cell.failure and changed.intersection(cell.latest.imports):
+            candidates.append(cell.latest)
+        if cell.good is not None and changed.intersection(self._imports(cell)):
+            candidates.append(cell.good.unit)
+        for unit in candidates:
+            if self.find_cycle(cell.key, unit.imports) or any(self._current(i) is None for i in unit.imports):
+                continue
+            try:
+                self._compile(cell, unit)
+            except CompileError as error:
+                if unit.same_content(cell.latest):
+                    cell.failure = error.diagnostics
+                continue
+            if unit.same_content(cell.latest):
+                cell.failure = ()
+            return True
+        return False
+
+
+def _relabelled(version: Version[P], unit: Unit) -> Version[P]:
+    return Version(
+        version.number,
+        version.internal,
+        unit,
+        version.built_on,
+        version.program,
+        version.warnings,
+        version.time,
+    )

@@ -1,0 +1,122 @@
+"""Choosing, opening and describing the device."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import slangpy as spy
+
+from slanglab import paths
+from slanglab.errors import DeviceError
+
+__all__ = ["BACKENDS", "caches", "candidates", "describe", "is_software", "open_device"]
+
+BACKENDS = ("vulkan", "cuda", "d3d12", "metal")
+"""The backends that slangpy can run calls on; its `cpu` and `wgpu` devices cannot."""
+
+_TITLES = {"vulkan": "Vulkan", "cuda": "CUDA", "d3d12": "D3D12", "metal": "Metal"}
+
+
+def caches() -> tuple[Path, Path]:
+    """Return the folders of the module and shader caches, one pair per slangpy version."""
+    folder = paths.cache() / f"slangpy-{importlib.metadata.version('slangpy')}"
+    return folder / "modules", folder / "shaders"
+
+
+def _has_cuda_driver() -> bool:
+    try:
+        ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    except OSError:
+        return False
+    return True
+
+
+def candidates() -> tuple[str, ...]:
+    """Return the backends worth trying on this machine, the usual one first."""
+    if sys.platform == "win32":
+        return ("d3d12", "vulkan", "cuda")
+    if sys.platform == "darwin":
+        return ("metal",)
+    return ("vulkan", "cuda") if _has_cuda_driver() else ("vulkan",)
+
+
+def is_software(device: spy.Device) -> bool:
+    """Tell whether the device is a software renderer, which computes on the processor."""
+    adapter = device.info.adapter_name.lower()
+    return any(word in adapter for word in ("llvmpipe", "lavapipe", "swiftshader", "basic render"))
+
+
+def describe(device: spy.Device) -> str:
+    """Return the device in words: "Vulkan, llvmpipe (LLVM 15.0.6, 256 bits)"."""
+    return f"{_TITLES.get(device.info.type.name, device.info.type.name)}, {device.info.adapter_name}"
+
+
+def _usable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
+def _open(backend: str) -> spy.Device:
+    folders = caches()
+    modules, shaders = folders if all(_usable(f) for f in folders) else (None, None)
+    return spy.Device(
+        type=getattr(spy.DeviceType, backend),
+        # Hot reload watches folders that cells do not have, and one bad reload invalidates every module.
+        enable_hot_reload=False,
+        enable_print=True,
+        compiler_options={"include_paths": [spy.SHADER_PATH]},
+        module_cache_path=modules,
+        shader_cache_path=shaders,
+    )
+
+
+def open_device(name: str = "auto") -> spy.Device:
+    """Open the device called `name`.
+
+    Parameters
+    ----------
+    name : str
+        One of `BACKENDS`, or "auto": the first of `candidates()` that answers, hardware before software.
+
+    Raises
+    ------
+    DeviceError
+        When the name is unknown or nothing answers; the message says what to install.
+    """
+    if name == "cpu":
+        raise DeviceError(
+            "slangpy's cpu backend cannot run calls",
+            hint="for a machine without a GPU use software Vulkan: `slanglab setup-device` installs it",
+        )
+    if name != "auto" and name not in BACKENDS:
+        raise DeviceError(
+            f"there is no device called {name!r}", hint=f"choose one of {', '.join(('auto', *BACKENDS))}"
+        )
+    wanted: Iterable[str] = candidates() if name == "auto" else (name,)
+    software: spy.Device | None = None
+    failures: list[str] = []
+    for backend in wanted:
+        try:
+            device = _open(backend)
+        except Exception as error:  # slangpy raises RuntimeError, the driver whatever it likes
+            failures.append(f"{_TITLES[backend]}: {str(error).splitlines()[0] if str(error) else error!r}")
+            continue
+        if not is_software(device) or name != "auto":
+            return device
+        software = device
+    if software is not None:
+        return software
+    tried = "; ".join(failures)
+    raise DeviceError(
+        f"no device answers ({tried})",
+        hint="`slanglab doctor` says what is missing; `slanglab setup-device` installs the software Vulkan driver "
+        "(Mesa lavapipe), which needs no GPU",
+    )
