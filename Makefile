@@ -57,6 +57,7 @@ $(STAMPS)/venv:
 	  then apt-get update -qq && $(APT_INSTALL) python3-venv; \
 	  else echo "Python's venv module is missing; install it with: sudo apt install python3-venv" >&2; exit 1; fi
 	$(PYTHON) -m venv $(VENV)
+	@$(INSTALL) --upgrade pip  # pip 23.0 of Debian 12 finds conflicts in these constraints that are none
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/lab: pyproject.toml constraints.txt | $(STAMPS)/venv
