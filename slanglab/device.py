@@ -6,7 +6,7 @@ import ctypes
 import importlib.metadata
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import slangpy as spy
@@ -14,7 +14,17 @@ import slangpy as spy
 from slanglab import paths
 from slanglab.errors import DeviceError
 
-__all__ = ["BACKENDS", "caches", "candidates", "describe", "is_software", "open_device"]
+__all__ = [
+    "BACKENDS",
+    "caches",
+    "candidates",
+    "current_device",
+    "describe",
+    "is_software",
+    "open_device",
+    "probe",
+    "provide_current",
+]
 
 BACKENDS = ("vulkan", "cuda", "d3d12", "metal")
 """The backends that slangpy can run calls on; its `cpu` and `wgpu` devices cannot."""
@@ -120,3 +130,31 @@ def open_device(name: str = "auto") -> spy.Device:
         hint="`slanglab doctor` says what is missing; `slanglab setup-device` installs the software Vulkan driver "
         "(Mesa lavapipe), which needs no GPU",
     )
+
+
+def probe(backend: str) -> str:
+    """Say in a line what answers for a backend, without keeping it open."""
+    try:
+        adapters = [a.name for a in spy.Device.enumerate_adapters(getattr(spy.DeviceType, backend))]
+    except Exception as error:  # a missing driver raises RuntimeError; a broken one anything
+        return f"not here ({str(error).splitlines()[0]})"
+    return ", ".join(adapters) if adapters else "not here"
+
+
+_provider: Callable[[], spy.Device] | None = None
+
+
+def provide_current(provider: Callable[[], spy.Device]) -> None:
+    """Say where `current_device` gets its device; the lab does, so that nothing below it has to know the lab."""
+    global _provider
+    _provider = provider
+
+
+def current_device() -> spy.Device:
+    """Return the device of the kernel's lab, opened if need be."""
+    if _provider is None:
+        import slanglab.lab  # registers itself
+
+        slanglab.lab.current()
+    assert _provider is not None
+    return _provider()

@@ -6,6 +6,11 @@ Every error is written for the person at the keyboard. `message` is one sentence
 
 from __future__ import annotations
 
+import linecache
+from collections.abc import Callable
+from types import TracebackType
+from typing import ClassVar
+
 __all__ = ["ArgumentError", "CallError", "DeviceError", "SlangLabError"]
 
 
@@ -33,17 +38,45 @@ class SlangLabError(Exception):
     def __str__(self) -> str:
         return f"{self.message}\n  hint: {self.hint}" if self.hint else self.message
 
+    presenter: ClassVar[Callable[[SlangLabError], bool] | None] = None
+    """Shows an error in the notebook and returns True, or returns False; set while the extension is loaded."""
+
     def _render_traceback_(self) -> list[str]:
         """Tell IPython to show the message alone: the frames below it are SlangLab's, not the user's."""
-        first = self.message.splitlines()[0] if self.message else ""
-        return [f"{type(self).__name__}: {first if self.shown else self}"]
+        place = _users_line(self.__traceback__)
+        presenter = type(self).presenter
+        if not self.shown and presenter is not None and presenter(self):
+            self.shown = True
+        name = type(self).__name__
+        text = f"{name}: {self.message.splitlines()[0]}" if self.shown else f"{name}: {self}"
+        return [*place, text]
+
+
+def _users_line(traceback: TracebackType | None) -> list[str]:
+    """Return the user's own line that led to an error, with its number; frames of SlangLab and of libraries do not count."""
+    found: list[str] = []
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if not _is_library(code.co_filename) and (
+            line := linecache.getline(code.co_filename, traceback.tb_lineno).strip()
+        ):
+            found = [f"line {traceback.tb_lineno}: {line}"]
+        traceback = traceback.tb_next
+    return found
+
+
+def _is_library(filename: str) -> bool:
+    return filename.startswith((_PACKAGE, "<")) or "site-packages" in filename or "/lib/python" in filename
+
+
+_PACKAGE = __file__.rpartition("errors.py")[0]
 
 
 class DeviceError(SlangLabError):
     """No device, a device that cannot do what was asked, or a tensor of another device."""
 
 
-class CallError(SlangLabError):
+class CallError(SlangLabError, ValueError):
     """A call was refused.
 
     Attributes
@@ -84,5 +117,5 @@ class CallError(SlangLabError):
         return "\n".join(lines)
 
 
-class ArgumentError(CallError):
+class ArgumentError(CallError, TypeError):
     """One argument of a call cannot be used; `argument`, `expected` and `given` say why."""

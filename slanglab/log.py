@@ -69,3 +69,8 @@ class LogCapture:
         with self._lock:
             records, self._records = self._records, []
         return records
+
+    def put_back(self, records: list[Record]) -> None:
+        """Return records that belong to somebody else to the front of the line."""
+        with self._lock:
+            self._records[:0] = records

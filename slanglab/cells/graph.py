@@ -9,15 +9,19 @@ only once, even when the compile fails. A cell whose compile fails keeps its las
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
 from slanglab.cells.diagnostics import Diagnostic
+from slanglab.cells.report import CellReport
 from slanglab.errors import SlangLabError
 
 __all__ = ["Cell", "CellGraph", "CompileError", "Compiler", "Outcome", "Unit", "Version"]
+
+_NOT_IDENTIFIER = re.compile(r"\W")
 
 P = TypeVar("P")
 """The compiled program: a slangpy module in earnest, anything in tests."""
@@ -33,7 +37,11 @@ class CompileError(SlangLabError):
         The cell, as the user knows it.
     diagnostics : tuple of Diagnostic
         Errors and warnings, in the order of the text.
+    report : CellReport or None
+        What to show under the cell.
     """
+
+    report: CellReport | None = None
 
     def __init__(self, name: str, diagnostics: Iterable[Diagnostic], text: str = "") -> None:
         self.name = name
@@ -60,22 +68,36 @@ class Unit:
     ----------
     text : str
         The cleaned text, with includes in place.
-    imports : tuple of str
-        Keys of the cells that it imports, in the order of the text.
-    options : tuple
-        Whatever else changes the result (macros); compared, not read.
+    imports : tuple of (str, str)
+        For each imported cell the name as written and its key, in the order of the text.
+    macros : tuple of str
+        Definitions from the cell's options, "NAME" or "NAME=VALUE".
     label : str
         Where the text stands: "In[5]", or a path.
+    shown : str
+        The text as the user sees it, without the included files; what messages quote.
+    first_line : int
+        The number of its first line in the notebook cell.
+    included : tuple of (str, str, str)
+        For each included file its name in `#line`, its path and its text.
     """
 
     text: str
-    imports: tuple[str, ...] = ()
-    options: tuple[object, ...] = ()
+    imports: tuple[tuple[str, str], ...] = ()
+    macros: tuple[str, ...] = ()
     label: str = ""
+    shown: str = ""
+    first_line: int = 1
+    included: tuple[tuple[str, str, str], ...] = ()
+
+    @property
+    def imported(self) -> tuple[str, ...]:
+        """The keys of the imported cells."""
+        return tuple(dict.fromkeys(key for _, key in self.imports))
 
     def same_content(self, other: Unit) -> bool:
         """Tell whether both compile to the same thing, given the same imports."""
-        return (self.text, self.imports, self.options) == (other.text, other.imports, other.options)
+        return (self.text, self.imports, self.macros) == (other.text, other.imports, other.macros)
 
 
 @dataclass(frozen=True)
@@ -134,6 +156,13 @@ class Cell(Generic[P]):
     good: Version[P] | None = None
     failure: tuple[Diagnostic, ...] = ()
     forgotten: bool = False
+    released: Unit | None = None
+    """The text of the good version while its device is closed."""
+
+    @property
+    def standing(self) -> Unit | None:
+        """The text of the good version, whether it is compiled at present or not."""
+        return self.good.unit if self.good is not None else self.released
 
 
 class Compiler(Protocol[P_co]):
@@ -218,7 +247,7 @@ class CellGraph(Generic[P]):
         return [(c.key, i) for c in self for i in self._imports(c)]
 
     def _imports(self, cell: Cell[P]) -> tuple[str, ...]:
-        return cell.good.unit.imports if cell.good else ()
+        return cell.standing.imported if cell.standing else ()
 
     def _ancestors(self, cell: Cell[P]) -> list[Cell[P]]:
         """Return every cell that `cell` imports, directly or not."""
@@ -245,7 +274,7 @@ class CellGraph(Generic[P]):
                 direct.setdefault(key, []).append(other)
         order: list[Cell[P]] = []
         done: set[int] = {id(cell)}
-        # Depth first without recursion; a cell is placed after everything that imports it, so the reverse is the order of compiles.
+        # Depth first without recursion; a cell is placed after all that imports it, so the reverse is the order of compiles.
         stack: list[tuple[Cell[P], Iterator[Cell[P]]]] = [(cell, iter(direct.get(cell.key, ())))]
         while stack:
             top, rest = stack[-1]
@@ -330,15 +359,22 @@ class CellGraph(Generic[P]):
         self._compiler = compiler
         failures: list[tuple[Cell[P], CompileError]] = []
         for cell in self._topological():
-            if cell.good is None:
+            unit = cell.standing
+            if unit is None:
                 continue
+            cell.good = cell.released = None  # what it held belongs to the device that is gone
             try:
-                self._compile(cell, cell.good.unit)
+                self._compile(cell, unit)
             except CompileError as error:
                 cell.failure = error.diagnostics
-                cell.good = None  # what it held belongs to the device that is gone
                 failures.append((cell, error))
         return failures
+
+    def release(self) -> None:
+        """Let go of every program and keep the texts; `rebuild` compiles them again."""
+        for cell in self:
+            if cell.good is not None:
+                cell.released, cell.good = cell.good.unit, None
 
     def _topological(self) -> list[Cell[P]]:
         order: dict[str, Cell[P]] = {}
@@ -362,9 +398,9 @@ class CellGraph(Generic[P]):
             return "it has not compiled before"
         if unit.text != good.unit.text or unit.imports != good.unit.imports:
             return "its text changed"
-        if unit.options != good.unit.options:
+        if unit.macros != good.unit.macros:
             return "its options changed"
-        changed = [i for i in unit.imports if self._current(i) != good.built_on.get(i)]
+        changed = [i for i in unit.imported if self._current(i) != good.built_on.get(i)]
         if changed:
             return f"{', '.join(changed)} changed"
         if cell.failure and not cell.latest.same_content(unit):
@@ -377,8 +413,8 @@ class CellGraph(Generic[P]):
         return cell.good.internal if cell is not None and cell.good is not None else None
 
     def _compile(self, cell: Cell[P], unit: Unit) -> None:
-        renames = {i: name for i in unit.imports if (name := self._current(i)) is not None}
-        internal = f"{cell.key}__v{next(self._serial)}"
+        renames = {i: name for i in unit.imported if (name := self._current(i)) is not None}
+        internal = f"{_NOT_IDENTIFIER.sub('_', cell.key)}__v{next(self._serial)}"
         program, warnings = self._compiler.compile(internal, unit, renames)
         number = cell.good.number + 1 if cell.good else 1
         cell.good = Version(number, internal, unit, renames, program, warnings, self._now())
@@ -394,14 +430,14 @@ class CellGraph(Generic[P]):
                 outcome.gone_stale.append(importer)
 
     def _bring_up_to_date(self, cell: Cell[P], changed: set[str]) -> bool:
-        """Compile `cell` again if it stands on `changed`; its latest text first, else the one that runs. True if it has a new version."""
+        """Compile `cell` again if it stands on `changed`, its latest text first; tell whether it has a new version."""
         candidates = []
-        if cell.failure and changed.intersection(cell.latest.imports):
+        if cell.failure and changed.intersection(cell.latest.imported):
             candidates.append(cell.latest)
         if cell.good is not None and changed.intersection(self._imports(cell)):
             candidates.append(cell.good.unit)
         for unit in candidates:
-            if self.find_cycle(cell.key, unit.imports) or any(self._current(i) is None for i in unit.imports):
+            if self.find_cycle(cell.key, unit.imported) or any(self._current(i) is None for i in unit.imported):
                 continue
             try:
                 self._compile(cell, unit)

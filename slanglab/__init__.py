@@ -1,0 +1,82 @@
+"""SlangLab: Slang's automatic differentiation, live in a Jupyter notebook.
+
+In a notebook `%load_ext slanglab`; in a script `slanglab.compile(source)`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from slanglab.cells.graph import CompileError
+    from slanglab.errors import ArgumentError, CallError, DeviceError, SlangLabError
+    from slanglab.lab import Lab, compile, current
+    from slanglab.notebook.extension import load_ipython_extension, unload_ipython_extension
+    from slanglab.tensors.create import TensorError, empty, full, linspace, ones, random, tensor, zeros
+    from slanglab.tensors.summary import summary
+    from slanglab.widgets.inspector import TensorInspector, inspect
+
+__all__ = [
+    "ArgumentError",
+    "CallError",
+    "CompileError",
+    "DeviceError",
+    "Lab",
+    "SlangLabError",
+    "TensorError",
+    "TensorInspector",
+    "compile",
+    "current",
+    "empty",
+    "full",
+    "inspect",
+    "linspace",
+    "load_ipython_extension",
+    "ones",
+    "random",
+    "summary",
+    "tensor",
+    "unload_ipython_extension",
+    "zeros",
+]
+
+try:
+    __version__ = version("slanglab")
+except PackageNotFoundError:  # used from a checkout that was not installed
+    __version__ = "0+unknown"
+
+# Each name is imported when it is first used: `slanglab doctor` has to work where slangpy cannot be imported.
+_HOMES = {
+    "slanglab.cells.graph": ("CompileError",),
+    "slanglab.errors": ("ArgumentError", "CallError", "DeviceError", "SlangLabError"),
+    "slanglab.lab": ("Lab", "compile", "current"),
+    "slanglab.notebook.extension": ("load_ipython_extension", "unload_ipython_extension"),
+    "slanglab.tensors.create": (
+        "TensorError",
+        "empty",
+        "full",
+        "linspace",
+        "ones",
+        "random",
+        "tensor",
+        "zeros",
+    ),
+    "slanglab.tensors.summary": ("summary",),
+    "slanglab.widgets.inspector": ("TensorInspector", "inspect"),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'slanglab' has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME])

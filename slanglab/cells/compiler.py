@@ -1,0 +1,110 @@
+"""From the text of a cell to a slangpy module, in the one Slang session of a device."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import slangpy as spy
+
+from slanglab.cells import diagnostics
+from slanglab.cells.diagnostics import Diagnostic, SourceText
+from slanglab.cells.entries import DOORS, Entry, entries
+from slanglab.cells.entries import text as doors_text
+from slanglab.cells.graph import CompileError, Unit
+from slanglab.cells.resolve import MAIN
+from slanglab.cells.source import rewrite_imports
+from slanglab.cells.symbols import Outline, outline
+from slanglab.log import LogCapture
+
+__all__ = ["Program", "SlangCompiler"]
+
+_VERSIONED = re.compile(r"\b(\w+?)__v\d+\b")
+
+
+@dataclass(frozen=True)
+class Program:
+    """One compiled version of a cell."""
+
+    module: spy.Module
+    device: spy.Device
+    outline: Outline
+    doors: Mapping[str, tuple[Entry, ...]]
+
+    def function(self, name: str) -> object | None:
+        """Return slangpy's reflection of the function called `name` (qualified with `::`), or None."""
+        return self.module.layout.find_function_by_name(name)  # type: ignore[no-any-return]
+
+
+class SlangCompiler:
+    """Compiles units on one device.
+
+    Parameters
+    ----------
+    device : slangpy.Device
+    log : LogCapture
+        Where slangpy's warnings arrive; they do not come any other way.
+    """
+
+    def __init__(self, device: spy.Device, log: LogCapture) -> None:
+        self.device = device
+        self._log = log
+        self._sources: dict[str, SourceText] = {}
+
+    def compile(
+        self, internal: str, unit: Unit, renames: Mapping[str, str]
+    ) -> tuple[Program, tuple[Diagnostic, ...]]:
+        """Compile `unit` under the name `internal`; see `slanglab.cells.graph.Compiler`."""
+        mapping = {written: renames[key] for written, key in unit.imports if key in renames}
+        rewritten = rewrite_imports(unit.text, mapping)
+        self._sources[internal] = SourceText(unit.label, tuple(unit.shown.split("\n")), unit.first_line)
+        tokens = {MAIN: internal}
+        for token, path, text in unit.included:
+            tokens[token] = f"{internal}/{token}"
+            self._sources[tokens[token]] = SourceText(path, tuple(text.split("\n")), 1)
+        body = rewritten.text
+        for token, name in tokens.items():
+            body = body.replace(f'"{token}"', f'"{name}"')
+        parsed = outline(unit.shown)
+        doors = entries(parsed)
+        source = f'{_defines(unit.macros)}#line {unit.first_line} "{internal}"\n{body}'
+        try:
+            module, warnings = self._load(internal, source + doors_text(doors, internal), unit)
+        except CompileError as error:
+            if not doors or any(not d.generated for d in error.diagnostics if d.severity == "error"):
+                raise
+            # The cell is right and a door is not: the function is then only what slangpy makes of it.
+            doors = {}
+            module, warnings = self._load(f"{internal}p", source, unit)
+        return Program(module, self.device, parsed, doors), warnings
+
+    def _load(self, name: str, source: str, unit: Unit) -> tuple[spy.Module, tuple[Diagnostic, ...]]:
+        earlier = self._log.take()
+        try:
+            module = spy.Module(self.device.load_module_from_source(name, source))
+        except Exception as error:  # SlangCompileError is no RuntimeError, and a broken session raises RuntimeError
+            found = self.messages(str(error)) or [Diagnostic("error", "", str(error).split("\n", 1)[0])]
+            raise CompileError(unit.label, found) from error
+        finally:
+            logged = self._log.take()
+            self._log.put_back(earlier)
+        text = "\n".join(r.text for r in logged if r.level in ("warn", "error", "fatal"))
+        return module, tuple(d for d in self.messages(text) if not d.generated)
+
+    def messages(self, text: str) -> list[Diagnostic]:
+        """Read the compiler's messages about any version of any cell."""
+        found = diagnostics.parse(text, self._sources.get, _without_version)
+        return [replace(d, generated=True) if d.cell.endswith(DOORS) else d for d in found]
+
+
+def _defines(macros: Iterable[str]) -> str:
+    lines = []
+    for macro in macros:
+        name, _, value = macro.partition("=")
+        lines.append(f"#define {name} {value or '1'}\n")
+    return "".join(lines)
+
+
+def _without_version(name: str) -> str:
+    return _VERSIONED.sub(r"\1", name)

@@ -1,0 +1,260 @@
+"""The function proxy: a Slang function that follows its cell.
+
+A proxy holds the name of a function and the modifiers applied to it, not slangpy's object; it looks those up in the version that its
+cell runs now, so a handle that the user kept sees the new code after an edit.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from slanglab.cells import symbols
+from slanglab.engine import dispatch, overloads
+from slanglab.engine.dispatch import Target
+
+__all__ = ["FunctionSource", "SlangFunction"]
+
+
+class FunctionSource(Protocol):
+    """Where a proxy finds its function: one cell, whichever version it runs now."""
+
+    def version(self) -> object:
+        """Return something that changes identity with every new version of the cell.
+
+        Raises
+        ------
+        SlangLabError
+            When the cell has no version that runs.
+        """
+        ...
+
+    def targets(self, path: tuple[str, ...]) -> list[tuple[Target, symbols.Function | None]]:
+        """Return what `path` ("f",) or ("S", "method") names: one target for each overload, and where it was declared."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Modifier:
+    name: str
+    args: tuple[Any, ...] = ()
+    kwargs: tuple[tuple[str, Any], ...] = ()
+
+    def apply(self, node: Any) -> Any:
+        attribute = getattr(node, self.name)
+        return attribute if self.name == "bwds" else attribute(*self.args, **dict(self.kwargs))
+
+
+class _Default:
+    """Shows a default value in a signature as it stands in the source."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+class SlangFunction:
+    """A Slang function of a cell, to be called from Python.
+
+    Calling it runs it forward; `.bwds(...)` runs it backward. The modifiers are slangpy's: `.map`, `.set`, `.constants`,
+    `.return_type`, `.call_group_shape`, `.prelude` and the others return a new function.
+    """
+
+    def __init__(
+        self, source: FunctionSource, path: tuple[str, ...], shown: str, modifiers: tuple[_Modifier, ...] = ()
+    ) -> None:
+        self._source = source
+        self._path = path
+        self._shown = shown
+        self._modifiers = modifiers
+        self._version: object = None
+        self._cached: list[Target] = []
+        self._declared: list[symbols.Function] = []
+
+    # ----- finding the function -----
+
+    def _targets(self) -> list[Target]:
+        version = self._source.version()
+        if version is not self._version:
+            found = self._source.targets(self._path)
+            backward = any(m.name == "bwds" for m in self._modifiers)
+            returned = next((m.args[0] for m in reversed(self._modifiers) if m.name == "return_type"), None)
+            targets = []
+            for target, _ in found:
+                node = target.node
+                for modifier in self._modifiers:
+                    node = modifier.apply(node)
+                targets.append(target.modified(node, backward=backward, returned=returned))
+            self._cached = targets
+            self._declared = [f for _, f in found if f is not None]
+            self._version = version
+        return self._cached
+
+    def _target(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Target:
+        targets = self._targets()
+        return targets[0] if len(targets) == 1 else overloads.choose(self._shown, targets, args, kwargs)
+
+    def _modified(self, name: str, *args: Any, **kwargs: Any) -> SlangFunction:
+        modifier = _Modifier(name, args, tuple(kwargs.items()))
+        return SlangFunction(self._source, self._path, self._shown, (*self._modifiers, modifier))
+
+    # ----- calling -----
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the function over its arguments; see the function's own signature."""
+        return dispatch.call(self._target(args, kwargs), args, kwargs)
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the function; the same as calling it."""
+        return self(*args, **kwargs)
+
+    def append_to(self, command_encoder: Any, *args: Any, **kwargs: Any) -> None:
+        """Append the call to a command encoder, to be submitted later; nothing is returned."""
+        dispatch.append_to(self._target(args, kwargs), command_encoder, args, kwargs)
+
+    def dispatch(self, thread_count: Any, vars: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        """Run the function as a kernel of `thread_count` threads, past slangpy's own indexing."""
+        self._single().dispatch(thread_count, vars or {}, **kwargs)
+
+    def debug_build_call_data(self, *args: Any, **kwargs: Any) -> Any:
+        """Return what slangpy would dispatch for these arguments; its `code` is the text of the kernel."""
+        return self._target(args, kwargs).node.debug_build_call_data(*args, **kwargs)
+
+    def _single(self) -> Any:
+        return self._target((), {}).node
+
+    # ----- modifiers -----
+
+    @property
+    def bwds(self) -> SlangFunction:
+        """The backward call: the same arguments, gradients written to those that carry one."""
+        return self._modified("bwds")
+
+    def bind(self, this: Any) -> SlangFunction:
+        """Return the method bound to an instance; slangpy's InstanceList and InstanceTensor do this."""
+        return self._modified("bind", this)
+
+    def map(self, *args: Any, **kwargs: Any) -> SlangFunction:
+        """Return the function with arguments mapped to dimensions or types."""
+        return self._modified("map", *args, **kwargs)
+
+    def set(self, *args: Any, **kwargs: Any) -> SlangFunction:
+        """Return the function with values for the module's `uniform` globals."""
+        return self._modified("set", *args, **kwargs)
+
+    def write(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> SlangFunction:
+        """Return the function with a writer for its uniforms."""
+        return self._modified("write", fn, *args, **kwargs)
+
+    def constants(self, constants: dict[str, Any]) -> SlangFunction:
+        """Return the function with values for its `extern static const` constants; another value compiles another kernel."""
+        return self._modified("constants", constants)
+
+    def prelude(self, code: str) -> SlangFunction:
+        """Return the function with Slang text at the top of its kernel."""
+        return self._modified("prelude", code)
+
+    def type_conformances(self, type_conformances: Any) -> SlangFunction:
+        """Return the function with type conformances for its interfaces."""
+        return self._modified("type_conformances", type_conformances)
+
+    def ray_tracing(self, *args: Any, **kwargs: Any) -> SlangFunction:
+        """Return the function as a ray tracing pipeline."""
+        return self._modified("ray_tracing", *args, **kwargs)
+
+    def return_type(self, return_type: Any) -> SlangFunction:
+        """Return the function with another result type: `slangpy.Tensor`, `numpy.ndarray`, "tensor", "numpy" or "texture"."""
+        return self._modified("return_type", return_type)
+
+    def call_group_shape(self, call_group_shape: Any) -> SlangFunction:
+        """Return the function with a shape for its groups of threads."""
+        return self._modified("call_group_shape", call_group_shape)
+
+    def thread_group_size(self, thread_group_size: Any) -> SlangFunction:
+        """Return the function with a group size for `dispatch`."""
+        return self._modified("thread_group_size", thread_group_size)
+
+    def cuda_stream(self, stream: Any) -> SlangFunction:
+        """Return the function on a CUDA stream."""
+        return self._modified("cuda_stream", stream)
+
+    def as_func(self) -> SlangFunction:
+        """Return the function itself; slangpy has this for type checkers."""
+        return self
+
+    def as_struct(self) -> Any:
+        """Raise ValueError: this is no struct."""
+        raise ValueError(f"{self._shown} is a function, not a struct")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._single(), name)  # what slangpy's function has beyond the above
+
+    # ----- describing -----
+
+    def _declarations(self) -> list[symbols.Function]:
+        self._targets()
+        return self._declared
+
+    @property
+    def __name__(self) -> str:
+        return self._path[-1]
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        declared = self._declarations()
+        if len(declared) != 1:
+            parameters = [
+                inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL),
+                inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD),
+            ]
+            return inspect.Signature(parameters)
+        function = declared[0]
+        required = [p.default is None for p in function.parameters]
+        return inspect.Signature(
+            [
+                inspect.Parameter(
+                    p.name if p.name.isidentifier() else f"p{i}",
+                    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                    # Slang may have a required parameter after one with a default; Python's signatures may not.
+                    default=_Default(p.default)
+                    if p.default is not None and not any(required[i:])
+                    else inspect.Parameter.empty,
+                    annotation=_Default(_written_type(p)),
+                )
+                for i, p in enumerate(function.parameters)
+            ],
+            return_annotation=_Default(function.result or "void"),
+        )
+
+    @property
+    def __doc__(self) -> str:  # type: ignore[override]
+        declared = self._declarations()
+        lines = [symbols.signature(f) for f in declared] or [self._shown]
+        docs = [f.doc for f in declared if f.doc]
+        where = self._targets()
+        gradient = "Differentiable: call .bwds for its gradient." if any(
+            t.slang_function.differentiable for t in where
+        ) else "Not differentiable."
+        return "\n\n".join(["\n".join(lines), *docs, gradient])
+
+    def __repr__(self) -> str:
+        try:
+            declared = [symbols.signature(f) for f in self._declarations()]
+        except Exception:  # a repr must not raise, also when the cell has gone
+            declared = []
+        applied = "".join(f".{m.name}" + ("" if m.name == "bwds" else "(…)") for m in self._modifiers)
+        what = "; ".join(declared) or self._shown
+        return f"<Slang function {self._shown}{applied}: {what}>"
+
+
+def _written_type(parameter: symbols.Parameter) -> str:
+    words = ["no_diff"] if parameter.no_diff else []
+    if parameter.direction != "in":
+        words.append(parameter.direction)
+    return " ".join([*words, parameter.type])

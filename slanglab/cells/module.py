@@ -1,0 +1,281 @@
+"""The module proxy: the Slang names of a cell, and nothing else."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import replace
+from typing import Any, Protocol
+
+import slangpy as spy
+
+from slanglab.cells import symbols
+from slanglab.cells.compiler import Program
+from slanglab.cells.function import SlangFunction
+from slanglab.cells.graph import Cell, Version
+from slanglab.engine.dispatch import Target
+from slanglab.engine.parameters import parameters
+from slanglab.errors import SlangLabError
+from slanglab.scalars import SCALARS
+
+__all__ = ["CellAccess", "SlangModule", "SlangStruct", "cell_of"]
+
+_BUILT_IN = re.compile(rf"({'|'.join(SCALARS)})([1-4](x[1-4])?)?$")
+"""Types that a module offers without declaring them: `module.float`, `module.float3`, `module.float2x2`."""
+
+
+class Surroundings(Protocol):
+    """What a cell's names need from the lab."""
+
+    def cell(self, key: str) -> Cell[Program] | None:
+        """Return the cell called `key`."""
+        ...
+
+    def finished(self, program: Program) -> object:
+        """Do what follows a call: show what the kernel printed."""
+        ...
+
+    def default(self, version: Version[Program], function: symbols.Function, parameter: symbols.Parameter) -> Any:
+        """Return the value of a parameter's default expression."""
+        ...
+
+    def prints(self, cell: Cell[Program]) -> bool:
+        """Tell whether a cell, or one that it imports, may print."""
+        ...
+
+
+class CellAccess:
+    """The names of one cell, in whichever version it runs now; a `FunctionSource` for the proxies."""
+
+    def __init__(self, cell: Cell[Program], shown: str, around: Surroundings) -> None:
+        self.cell = cell
+        self.shown = shown
+        self._around = around
+
+    def version(self) -> Version[Program]:
+        """Return the version that runs.
+
+        Raises
+        ------
+        SlangLabError
+            When there is none.
+        """
+        if self.cell.good is None:
+            raise SlangLabError(
+                f"{self.shown} has no version that runs", hint="run its cell again; its last compile failed"
+            )
+        return self.cell.good
+
+    def outline(self) -> symbols.Outline:
+        """Return the declarations in the text of the version that runs."""
+        return self.version().program.outline
+
+    # ----- names -----
+
+    def names(self) -> list[str]:
+        """Return what the cell declares and can be reached from Python, in the order of the text."""
+        parsed = self.outline()
+        functions = [f.name for f in parsed.functions if not f.in_struct and not f.namespace]
+        return list(dict.fromkeys([*functions, *(s.name for s in parsed.structs if not s.namespace)]))
+
+    def imported(self) -> list[CellAccess]:
+        """Return access to the cells whose names this one sees: those that it imports, and what they export again."""
+        found: dict[str, CellAccess] = {}
+        pending = [(key, True) for key in self.version().unit.imported]
+        while pending:
+            key, _ = pending.pop(0)
+            cell = self._around.cell(key)
+            if cell is None or cell.good is None or key in found:
+                continue
+            found[key] = CellAccess(cell, key, self._around)
+            exported = {i.name for i in cell.good.program.outline.imports if i.exported}
+            pending.extend((k, True) for written, k in cell.good.unit.imports if written in exported)
+        return list(found.values())
+
+    def lookup(self, name: str) -> Any:
+        """Return the function, struct or type called `name`, or None."""
+        if name in self.names():
+            return self.own(name)
+        for other in self.imported():
+            if name in other.names():
+                return other.own(name)
+        if _BUILT_IN.fullmatch(name):
+            return self.version().program.module.find_struct(name)
+        return None
+
+    def own(self, name: str) -> Any:
+        """Return what the cell itself declares under `name`."""
+        parsed = self.outline()
+        if any(f.name == name and not f.in_struct and not f.namespace for f in parsed.functions):
+            return SlangFunction(self, (name,), f"{self.shown}.{name}" if self.cell.named else name)
+        return self._struct(name)
+
+    def item(self, name: str) -> Any:
+        """Return what a name in Slang's own spelling means: `ns::f`, `S::method`, `gen<float3>`, `Tensor<float, 1>`."""
+        if (found := self.lookup(name)) is not None:
+            return found
+        base = re.split(r"[<(]", name, maxsplit=1)[0].strip()
+        for access in (self, *self.imported()):
+            qualified = {f.qualified for f in access.outline().functions}
+            if base in qualified:
+                return SlangFunction(access, (name,), f"{access.shown}[{name!r}]")
+            if base in {s.qualified for s in access.outline().structs}:
+                return access._struct(name)
+        return self.version().program.module.find_struct(name)
+
+    def _struct(self, name: str) -> SlangStruct | None:
+        program = self.version().program
+        slang_type = program.module.layout.find_type_by_name(name)
+        return SlangStruct(program.module, slang_type, self) if slang_type is not None else None
+
+    # ----- functions -----
+
+    def targets(self, path: tuple[str, ...]) -> list[tuple[Target, symbols.Function | None]]:
+        """Return the overloads of a function; see `FunctionSource`."""
+        version = self.version()
+        if len(path) == 2:
+            return [self._method(version, *path)]
+        doors = version.program.doors.get(path[0])
+        if doors:
+            return [self._target(version, path, door.name, door.function) for door in doors]
+        declared = next((f for f in version.program.outline.functions if f.qualified == path[0]), None)
+        return [self._target(version, path, path[0], declared)]
+
+    def _target(
+        self, version: Version[Program], path: tuple[str, ...], name: str, declared: symbols.Function | None
+    ) -> tuple[Target, symbols.Function | None]:
+        module = version.program.module
+        node = module.find_function(name)
+        if node is None:
+            raise SlangLabError(
+                f"{self.shown} no longer has a function {path[0]}",
+                hint=f"it declares {', '.join(self.names()) or 'nothing'}",
+            )
+        door = name != path[0]
+        return self._made(version, node, ".".join((self.shown, *path)), declared, door), declared
+
+    def _method(
+        self, version: Version[Program], struct: str, name: str
+    ) -> tuple[Target, symbols.Function | None]:
+        program = version.program
+        qualified = f"{struct}::{name}"
+        declared = next((f for f in program.outline.functions if f.qualified == qualified), None)
+        if declared is not None and declared.static:
+            # slangpy writes a bare name for a static method; under its full name it is a function like any other
+            return self._target(version, (qualified,), qualified, declared)
+        slang_type = program.module.layout.find_type_by_name(struct)
+        plain = spy.Struct(program.module, slang_type) if slang_type is not None else None
+        node = plain.try_get_child(name) if plain is not None else None
+        if node is None:
+            raise SlangLabError(f"{self.shown}.{struct} no longer has a method {name}")
+        return self._made(version, node, f"{self.shown}.{struct}.{name}", declared, False), declared
+
+    def _made(
+        self, version: Version[Program], node: Any, shown: str, declared: symbols.Function | None, door: bool
+    ) -> Target:
+        slang_function = node._slang_func
+        specs = () if slang_function.is_overloaded else parameters(slang_function)
+        if door and declared is not None:
+            specs = tuple(replace(s, name=p.name) for s, p in zip(specs, declared.parameters, strict=True))
+        defaults = {}
+        for p in declared.parameters if declared is not None else ():
+            if p.default is not None:
+                defaults[p.name] = lambda p=p: self._around.default(version, declared, p)
+        program = version.program
+        return Target(
+            shown if self.cell.named else shown.removeprefix(f"{self.shown}."),
+            node,
+            slang_function,
+            specs,
+            program.device,
+            defaults=defaults,
+            by_position=door,
+            checked=not slang_function.is_overloaded and declared is not None,
+            after=(lambda: self._around.finished(program)) if self._around.prints(self.cell) else None,
+        )
+
+
+class SlangStruct(spy.Struct):  # type: ignore[misc]
+    """A struct of a cell: slangpy's own, with methods that go through the engine."""
+
+    def __init__(self, module: spy.Module, slang_type: Any, access: CellAccess) -> None:
+        super().__init__(module, slang_type)
+        self._access = access
+
+    def try_get_child(self, name: str) -> Any:
+        """Return a method or nested type, or None; slangpy asks this for `S.method` and for instances."""
+        child = super().try_get_child(name)
+        if child is None:
+            qualified = f"{self.full_name}::{name}"
+            if not any(f.qualified == qualified and f.static for f in self._access.outline().functions):
+                return None
+        elif isinstance(child, spy.Struct):
+            return SlangStruct(self.module, child.struct, self._access)
+        return SlangFunction(self._access, (self.full_name, name), f"{self._access.shown}.{self.name}.{name}")
+
+
+class SlangModule:
+    """The Slang names of a cell as attributes, and nothing else.
+
+    A Slang function called `device`, `name` or `layout` is that function; `module["ns::f"]` finds what is no Python name, and
+    `dir(module)` lists what there is. The object follows its cell: after an edit it has the new names.
+    """
+
+    __slots__ = ("__access", "__weakref__")
+
+    def __init__(self, access: CellAccess) -> None:
+        object.__setattr__(self, "_SlangModule__access", access)
+
+    def __getattr__(self, name: str) -> Any:
+        access: CellAccess = object.__getattribute__(self, "_SlangModule__access")
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        found = access.lookup(name)
+        if found is None:
+            raise AttributeError(_missing(access, name))
+        return found
+
+    def __getitem__(self, name: str) -> Any:
+        access: CellAccess = object.__getattribute__(self, "_SlangModule__access")
+        found = access.item(name)
+        if found is None:
+            raise KeyError(_missing(access, name))
+        return found
+
+    def __setattr__(self, name: str, value: object) -> None:
+        access: CellAccess = object.__getattribute__(self, "_SlangModule__access")
+        raise AttributeError(
+            f"{access.shown}.{name} cannot be set; uniform globals are set for a call: `{access.shown}.f.set({name}=…)(…)`"
+        )
+
+    def __dir__(self) -> list[str]:
+        access: CellAccess = object.__getattribute__(self, "_SlangModule__access")
+        return [n for a in (access, *access.imported()) for n in a.names()]
+
+    def __repr__(self) -> str:
+        access: CellAccess = object.__getattribute__(self, "_SlangModule__access")
+        if access.cell.good is None:
+            return f"<Slang module {access.shown}: has not compiled>"
+        return f"<Slang module {access.shown}, {access.cell.good.description}: {', '.join(access.names())}>"
+
+
+def cell_of(value: object) -> Cell[Program] | None:
+    """Return the cell that a module, function or struct proxy came from; None for anything else."""
+    if type(value) is SlangModule:
+        access = object.__getattribute__(value, "_SlangModule__access")
+        return access.cell  # type: ignore[no-any-return]
+    if type(value) is SlangFunction:
+        source = value._source
+        return source.cell if isinstance(source, CellAccess) else None
+    if type(value) is SlangStruct:
+        return value._access.cell
+    return None
+
+
+def _missing(access: CellAccess, name: str) -> str:
+    known = [n for a in (access, *access.imported()) for n in a.names()]
+    near = difflib.get_close_matches(name, known, n=1)
+    text = f"the cell {access.shown} has no function or type {name!r}"
+    if near:
+        return f"{text}; did you mean {near[0]}?"
+    return f"{text}; it has {', '.join(known) or 'none'}"

@@ -1,0 +1,424 @@
+"""The cells of one lab: from a text to a module proxy and a report.
+
+This is the first of the three flows: clean the text, find its names, resolve what it imports, give it a place in the graph, compile
+what has to be compiled, and say what happened.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import slangpy as spy
+
+from slanglab.cells import defaults, limitations, source, symbols
+from slanglab.cells.compiler import Program, SlangCompiler
+from slanglab.cells.diagnostics import Diagnostic, SourceText
+from slanglab.cells.graph import Cell, CellGraph, CompileError, Outcome, Unit, Version
+from slanglab.cells.hints import hint
+from slanglab.cells.module import CellAccess, SlangModule
+from slanglab.cells.report import CellReport
+from slanglab.cells.resolve import FileModule, Resolver
+from slanglab.cells.rows import function_rows
+from slanglab.errors import SlangLabError
+from slanglab.log import LogCapture
+
+__all__ = ["CellSession", "Ran", "Request"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """One run of one cell.
+
+    Attributes
+    ----------
+    text : str
+        As pasted.
+    name : str or None
+        What other cells import it by; None for a cell without a name.
+    label : str
+        Where the text stands, for messages: "In[5]"; the name where there is no notebook.
+    identity : str
+        For a cell without a name, what stays the same when it is edited: the notebook's cell id.
+    first_line : int
+        Number of the first line of `text` in the notebook cell.
+    macros : tuple of str
+        "NAME" or "NAME=VALUE".
+    include : tuple of Path
+        Folders to search first for imports and includes.
+    """
+
+    text: str
+    name: str | None = None
+    label: str = ""
+    identity: str = ""
+    first_line: int = 1
+    macros: tuple[str, ...] = ()
+    include: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a run gave: the report, and access to the names."""
+
+    report: CellReport
+    access: CellAccess
+    module: SlangModule
+
+
+class CellSession:
+    """All cells of a lab on its device.
+
+    Parameters
+    ----------
+    device : callable
+        Return the device, opened if need be.
+    describe : callable
+        Return the device in words.
+    log : LogCapture
+    roots : callable
+        Return the folders that cells may read files in, the notebook's own first.
+    finished : callable
+        What follows a call of a function that may print.
+    """
+
+    def __init__(
+        self,
+        device: Callable[[], spy.Device],
+        describe: Callable[[], str],
+        log: LogCapture,
+        roots: Callable[[], Sequence[Path]],
+        finished: Callable[[Program], object],
+    ) -> None:
+        self._device = device
+        self._describe = describe
+        self._log = log
+        self._roots = roots
+        self.finished = finished
+        self._graph: CellGraph[Program] | None = None
+        self._compiler: SlangCompiler | None = None
+        self._unnamed: dict[str, str] = {}
+        self._serial = itertools.count(1)
+        self._library: dict[str, bool] = {}
+        self._defaults = defaults.Defaults()
+
+    # ----- what the proxies ask (module.Surroundings) -----
+
+    def cell(self, key: str) -> Cell[Program] | None:
+        """Return the cell called `key`, or None."""
+        return self._graph.get(key) if self._graph is not None else None
+
+    def cells(self) -> list[Cell[Program]]:
+        """Return all cells, in the order of their first run."""
+        return list(self._graph) if self._graph is not None else []
+
+    def stale_because(self, cell: Cell[Program]) -> list[Cell[Program]]:
+        """Return the cells whose failures make `cell` stale."""
+        return self.graph.stale_because(cell)
+
+    def prints(self, cell: Cell[Program]) -> bool:
+        """Tell whether a cell, or one that it imports, may print."""
+        pending, seen = [cell], set()
+        while pending:
+            one = pending.pop()
+            if one.key in seen or one.good is None:
+                continue
+            seen.add(one.key)
+            if any(i.name == "sgl.device.print" for i in one.good.program.outline.imports):
+                return True
+            pending.extend(c for k in one.good.unit.imported if (c := self.cell(k)) is not None)
+        return False
+
+    def default(self, version: Version[Program], function: symbols.Function, parameter: symbols.Parameter) -> Any:
+        """Return the value of a parameter's default expression, evaluated once for each version."""
+        return self._defaults.value(version, function, parameter)
+
+    @property
+    def graph(self) -> CellGraph[Program]:
+        """The graph; the first use opens the device."""
+        if self._graph is None:
+            self._compiler = SlangCompiler(self._device(), self._log)
+            self._graph = CellGraph(self._compiler)
+        return self._graph
+
+    def access(self, cell: Cell[Program]) -> CellAccess:
+        """Return access to the names of a cell."""
+        return CellAccess(cell, cell.key if cell.named else cell.latest.label, self)
+
+    def module(self, name: str) -> SlangModule:
+        """Return the module proxy of the cell called `name`.
+
+        Raises
+        ------
+        SlangLabError
+            When there is no such cell.
+        """
+        cell = self.cell(name)
+        if cell is None:
+            names = ", ".join(c.key for c in self.cells() if c.named)
+            raise SlangLabError(f"there is no cell called {name!r}", hint=f"there are: {names or 'none yet'}")
+        return SlangModule(self.access(cell))
+
+    def rebuild(self) -> list[tuple[str, CompileError]]:
+        """Compile every cell again on the lab's device, which has changed; return the cells that do not compile there."""
+        self._defaults = defaults.Defaults()
+        if self._graph is None:
+            return []
+        self._compiler = SlangCompiler(self._device(), self._log)
+        return [(cell.key, error) for cell, error in self._graph.rebuild(self._compiler)]
+
+    def release(self) -> None:
+        """Let go of every compiled program, so that the device can be closed; the texts stay and `rebuild` compiles them."""
+        self._defaults = defaults.Defaults()
+        self._compiler = None
+        if self._graph is not None:
+            self._graph.release()
+
+    def forget(self, name: str) -> bool:
+        """Remove a cell; tell whether there was one."""
+        return self._graph is not None and self._graph.forget(name) is not None
+
+    # ----- running a cell -----
+
+    def run(self, request: Request) -> Ran:
+        """Run a cell.
+
+        Raises
+        ------
+        CompileError
+            When it does not compile; the error carries a report, with the version that still runs.
+        """
+        started = time.perf_counter()
+        name = request.name
+        if name is not None and (problem := source.valid_name(name)) is not None:
+            raise SlangLabError(problem, hint="for example `%%slang poly`")
+        label = request.label or name or "the cell"
+        text, complaints = source.clean(request.text, request.first_line)
+        parsed = symbols.outline(text)
+        key = name or self._key_of_unnamed(request, parsed)
+        outline_shown = SourceText(label, tuple(text.split("\n")), request.first_line)
+        try:
+            errors = [d for d in complaints if d.severity == "error"]
+            if errors:
+                raise self._refused(key, request, text, label, complaints)
+            unit, warnings = self._unit(key, request, text, label, parsed)
+            try:
+                outcome = self.graph.run(key, unit, named=name is not None)
+            except CompileError as error:
+                found = [*complaints, *warnings, *error.diagnostics]
+                raise CompileError(name or label, self._with_hints(found, parsed)) from error
+        except CompileError as error:
+            placed = [_placed(d, outline_shown) for d in error.diagnostics]
+            raise self._reported(CompileError(name or label, placed), key, name or label, started) from error
+        limits = [_moved(d, request.first_line) for d in limitations.limitations(parsed)]
+        warnings = [_placed(d, outline_shown) for d in (*complaints, *warnings, *limits)]
+        return self._ran(outcome, name or label, warnings, parsed, started)
+
+    def _key_of_unnamed(self, request: Request, parsed: symbols.Outline) -> str:
+        """Return the graph key of a cell without a name: the same one for each run of the same notebook cell."""
+        names = ",".join(sorted({f.qualified for f in parsed.functions} | {s.qualified for s in parsed.structs}))
+        identity = request.identity or f"declares {names}"
+        if identity not in self._unnamed:
+            self._unnamed[identity] = f"cell_{next(self._serial)}"
+        return self._unnamed[identity]
+
+    def _refused(
+        self, key: str, request: Request, text: str, label: str, found: Iterable[Diagnostic]
+    ) -> CompileError:
+        """Record a text that cannot be given to the compiler, and return the error."""
+        unit = Unit(text, label=label, shown=text, first_line=request.first_line, macros=request.macros)
+        self.graph.refuse(key, unit, found, named=request.name is not None)
+        return CompileError(request.name or label, found)
+
+    def _unit(
+        self, key: str, request: Request, text: str, label: str, parsed: symbols.Outline
+    ) -> tuple[Unit, list[Diagnostic]]:
+        resolver = Resolver(tuple(self._roots()), self._importable, self._is_library)
+        resolved = resolver.resolve(key, text, parsed, extra=request.include)
+        found = [_moved(d, request.first_line) for d in resolved.diagnostics]
+        for module in resolved.files:
+            found.extend(self._run_file(module, resolver, ()))
+        found.extend(self._import_problems(key, parsed, resolved.imports, request.first_line))
+        if any(d.severity == "error" for d in found):
+            raise self._refused(key, request, text, label, found)
+        unit = Unit(
+            _without_module_declaration(resolved.text, parsed),
+            tuple(resolved.imports.items()),
+            request.macros,
+            label,
+            text,
+            request.first_line,
+            tuple((f.token, str(f.path), f.text) for f in resolved.included),
+        )
+        return unit, found
+
+    def _importable(self) -> list[str]:
+        return [c.key for c in self.cells() if c.named]
+
+    def _is_library(self, name: str) -> bool:
+        known = self._library.get(name)
+        if known is None:
+            file = Path(spy.SHADER_PATH) / f"{name.replace('.', '/')}.slang"
+            known = self._library[name] = file.is_file() or name in ("glsl", "neural")
+        return known
+
+    def _import_problems(
+        self, key: str, parsed: symbols.Outline, imports: dict[str, str], first_line: int
+    ) -> list[Diagnostic]:
+        """Name cycles, and imports that have no version to stand on."""
+        places = {i.name: i for i in parsed.imports}
+        found = []
+        for written, imported in imports.items():
+            at = places.get(written)
+            line, column = (at.line + first_line - 1, at.column) if at is not None else (0, 0)
+            cycle = self.graph.find_cycle(key, [imported])
+            cell = self.cell(imported)
+            if cycle:
+                path = " → ".join(self._name_of(k) for k in cycle)
+                found.append(
+                    Diagnostic(
+                        "error",
+                        "import-cycle",
+                        "these cells import each other",
+                        path,
+                        line=line,
+                        column=column,
+                        end_column=column + len(written),
+                        hint="move what both need into a third cell, and import that",
+                    )
+                )
+            elif cell is None or cell.good is None:
+                where = cell.latest.label if cell is not None else written
+                found.append(
+                    Diagnostic(
+                        "error",
+                        "import-failed",
+                        "the imported cell does not compile",
+                        f"{written} ({where}) has no version that compiles",
+                        line=line,
+                        column=column,
+                        end_column=column + len(written),
+                        hint=f"mend {where} first, then run this cell again",
+                    )
+                )
+        return found
+
+    def _name_of(self, key: str) -> str:
+        cell = self.cell(key)
+        return key if cell is None or cell.named else cell.latest.label
+
+    def _run_file(self, module: FileModule, resolver: Resolver, chain: tuple[str, ...]) -> list[Diagnostic]:
+        """Bring the graph's node of an imported file up to date; return why it cannot be."""
+        if module.key in chain:
+            cycle = " → ".join(Path(k).name for k in (*chain, module.key))
+            return [Diagnostic("error", "import-cycle", "these files import each other", cycle)]
+        label = str(module.path)
+        try:
+            raw = module.path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            return [Diagnostic("error", "import-unreadable", f"{label!r} cannot be read: {error}")]
+        text, found = source.clean(raw)
+        parsed = symbols.outline(text)
+        resolved = resolver.resolve(module.key, text, parsed, base=module.path.parent)
+        found.extend(resolved.diagnostics)
+        for other in resolved.files:
+            found.extend(self._run_file(other, resolver, (*chain, module.key)))
+        shown = SourceText(label, tuple(text.split("\n")))
+        if any(d.severity == "error" for d in found):
+            return [_placed(d, shown) for d in found]
+        unit = Unit(
+            _without_module_declaration(resolved.text, parsed),
+            tuple(resolved.imports.items()),
+            (),
+            label,
+            text,
+            1,
+            tuple((f.token, str(f.path), f.text) for f in resolved.included),
+        )
+        try:
+            self.graph.run(module.key, unit, named=False)
+        except CompileError as error:
+            return list(error.diagnostics)
+        return []
+
+    # ----- saying what happened -----
+
+    def _with_hints(self, found: Iterable[Diagnostic], parsed: symbols.Outline) -> list[Diagnostic]:
+        return [d if d.hint else d.with_hint(hint(d, parsed) or "") for d in found]
+
+    def _reported(self, error: CompileError, key: str, shown: str, started: float) -> CompileError:
+        cell = self.cell(key)
+        good = cell.good if cell is not None else None
+        stale = [
+            self._name_of(c.key) for c in self.cells() if c is not cell and cell in self.graph.stale_because(c)
+        ]
+        error.report = CellReport(
+            name=shown,
+            state="failed",
+            device="",
+            milliseconds=(time.perf_counter() - started) * 1e3,
+            diagnostics=error.diagnostics,
+            gone_stale=tuple(stale),
+            runs_version=good.description if good is not None else "",
+        )
+        return error
+
+    def _ran(
+        self,
+        outcome: Outcome[Program],
+        shown: str,
+        found: list[Diagnostic],
+        parsed: symbols.Outline,
+        started: float,
+    ) -> Ran:
+        cell = outcome.cell
+        version = cell.good
+        assert version is not None
+        access = self.access(cell)
+        warnings = self._with_hints([*found, *version.warnings], parsed)
+        report = CellReport(
+            name=shown,
+            state="compiled" if outcome.compiled else "unchanged",
+            device=self._describe(),
+            milliseconds=(time.perf_counter() - started) * 1e3,
+            functions=function_rows(version.program),
+            imports=tuple(written for written, _ in version.unit.imports),
+            reason=outcome.reason or "nothing changed",
+            recompiled=tuple(self._name_of(c.key) for c in outcome.recompiled),
+            gone_stale=tuple(self._name_of(c.key) for c in outcome.gone_stale),
+            diagnostics=tuple(warnings),
+        )
+        return Ran(report, access, SlangModule(access))
+
+
+def _moved(diagnostic: Diagnostic, first_line: int) -> Diagnostic:
+    """Return a message that counts lines from 1 with the notebook cell's own numbers."""
+    if not diagnostic.line or diagnostic.cell:
+        return diagnostic
+    return replace(diagnostic, line=diagnostic.line + first_line - 1)
+
+
+def _placed(diagnostic: Diagnostic, shown: SourceText) -> Diagnostic:
+    """Return a message of SlangLab's own with the cell it is about and the lines around it."""
+    if diagnostic.cell:
+        return diagnostic
+    around = diagnostic.source or (shown.around(diagnostic.line) if diagnostic.line else ())
+    return replace(diagnostic, cell=shown.cell, source=around)
+
+
+def _without_module_declaration(text: str, parsed: symbols.Outline) -> str:
+    """Blank out `module x;`, which would make everything that is not `public` unreachable; the report says so."""
+    declared = parsed.module_declaration
+    if declared is None:
+        return text
+    lines = text.split("\n")
+    line = lines[declared.line - 1]
+    end = line.find(";", declared.column - 1)
+    start = line.rfind("module", 0, declared.column + 6)
+    if end >= 0 and start >= 0:
+        lines[declared.line - 1] = line[:start] + " " * (end + 1 - start) + line[end + 1 :]
+    return "\n".join(lines)

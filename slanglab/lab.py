@@ -1,0 +1,206 @@
+"""The lab: the one per kernel, which owns the device, the cells and the settings."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+
+import slangpy as spy
+
+from slanglab import device as devices
+from slanglab.cells.compiler import Program
+from slanglab.cells.graph import CompileError
+from slanglab.cells.module import SlangModule
+from slanglab.cells.session import CellSession, Ran, Request
+from slanglab.engine import printing
+from slanglab.errors import DeviceError
+from slanglab.log import LogCapture
+from slanglab.settings import Settings
+from slanglab.tensors import kernels
+from slanglab.widgets import report
+
+__all__ = ["Lab", "compile", "current"]
+
+
+class Lab:
+    """One device, one Slang session, all cells.
+
+    Parameters
+    ----------
+    settings : Settings, optional
+        The user's, unless given.
+    """
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.settings = settings or Settings()
+        self.log = LogCapture()
+        self._device: spy.Device | None = None
+        self._process = os.getpid()
+        self.cells = CellSession(
+            lambda: self.device, lambda: devices.describe(self.device), self.log, self.roots, self._finished
+        )
+
+    # ----- the device -----
+
+    @property
+    def device(self) -> spy.Device:
+        """The device; the first use opens it.
+
+        Raises
+        ------
+        DeviceError
+            When nothing answers, or in a forked child, where the parent's device would block for ever.
+        """
+        if os.getpid() != self._process:
+            raise DeviceError(
+                "this process was forked, and a GPU device cannot be used on both sides of a fork",
+                hint="start the worker with multiprocessing's 'spawn' method, or call `slanglab.lab.renew()` in the child",
+            )
+        if self._device is None:
+            self.log.install()
+            self._device = devices.open_device(os.environ.get("SLANGLAB_DEVICE") or self.settings["device"])
+        return self._device
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a device is open."""
+        return self._device is not None
+
+    def switch_device(self, name: str) -> list[tuple[str, CompileError]]:
+        """Open another device and compile every cell there.
+
+        The old device stays open for as long as tensors of it live; a call with one of them is refused with both devices named.
+
+        Parameters
+        ----------
+        name : str
+            One of `slanglab.device.BACKENDS`, or "auto".
+
+        Returns
+        -------
+        list of (str, CompileError)
+            Cells that do not compile there.
+
+        Raises
+        ------
+        DeviceError
+            When the device does not open; the current one then stays.
+        """
+        if self._device is not None and self._device.info.type.name == name:
+            return []
+        self.log.install()
+        device = devices.open_device(name)
+        self.cells.release()
+        if self._device is not None:
+            kernels.drop(self._device)
+        self._device = device
+        return self.cells.rebuild()
+
+    def reset(self) -> list[tuple[str, CompileError]]:
+        """Close the device, open it again and compile every cell there; every tensor is lost.
+
+        Returns
+        -------
+        list of (str, CompileError)
+            Cells that do not compile any more.
+        """
+        name = self._device.info.type.name if self._device is not None else None
+        self.close()
+        if name is None:
+            return []
+        self.log.install()
+        self._device = devices.open_device(name)
+        return self.cells.rebuild()
+
+    def close(self) -> None:
+        """Close the device; the texts of the cells stay."""
+        if self._device is None:
+            return
+        self.cells.release()
+        kernels.drop(self._device)
+        gc.collect()  # a module that is still referenced keeps some 260 MB of a closed device
+        self._device.close()
+        self._device = None
+
+    # ----- cells -----
+
+    def roots(self) -> list[Path]:
+        """Return the folders that cells may read files in: the notebook's own, then those of `%slang config include`."""
+        return [Path.cwd(), *self.settings.folders("include")]
+
+    def run(self, request: Request) -> Ran:
+        """Run a cell; see `CellSession.run`."""
+        try:
+            return self.cells.run(request)
+        except CompileError as error:
+            if error.report is not None:
+                error.details = report.text(error.report)  # a script sees the lines at fault in the exception itself
+            raise
+
+    def compile(
+        self, source: str, name: str | None = None, *, macros: Iterable[str] = (), include: Iterable[Path] = ()
+    ) -> SlangModule:
+        """Compile Slang source; see `slanglab.compile`."""
+        request = Request(source, name, label=name or "source", macros=tuple(macros), include=tuple(include))
+        return self.run(request).module
+
+    def _finished(self, program: Program) -> object:
+        return printing.flush(program.device, self.log)
+
+
+_lock = threading.Lock()
+_current: Lab | None = None
+
+
+def current() -> Lab:
+    """Return the lab of this process, made at the first call."""
+    global _current
+    with _lock:
+        if _current is None:
+            _current = Lab()
+        return _current
+
+
+def renew() -> Lab:
+    """Return a new lab without a device, for a forked child; the parent's device is left alone."""
+    global _current
+    with _lock:
+        _current = Lab()
+        return _current
+
+
+devices.provide_current(lambda: current().device)
+
+
+def compile(
+    source: str, name: str | None = None, *, macros: Iterable[str] = (), include: Iterable[Path] = ()
+) -> SlangModule:
+    """Compile Slang source into a module, as `%%slang` does with a cell.
+
+    Parameters
+    ----------
+    source : str
+        Slang text. `import NAME;` imports another source compiled under that name, a `.slang` file in the current folder, or one of
+        slangpy's libraries.
+    name : str, optional
+        What other sources import it by. Compiling another text under the same name replaces it: everything that imports it is compiled
+        again, and modules and functions that you hold already run the new code.
+    macros : iterable of str
+        Preprocessor definitions, "NAME" or "NAME=VALUE".
+    include : iterable of Path
+        Folders to search first, inside the folders that cells may read.
+
+    Returns
+    -------
+    SlangModule
+        Its attributes are the Slang names.
+
+    Raises
+    ------
+    CompileError
+        With `diagnostics`, and a text that shows the lines at fault.
+    """
+    return current().compile(source, name, macros=macros, include=include)

@@ -1,0 +1,70 @@
+"""How values, reports and errors reach the output of a cell."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import slangpy as spy
+from IPython.display import display
+
+from slanglab.cells.graph import CompileError
+from slanglab.cells.report import CellReport
+from slanglab.errors import CallError, SlangLabError
+from slanglab.widgets import errors as error_views
+from slanglab.widgets import report as report_views
+
+__all__ = ["Formatters", "show", "show_error"]
+
+
+def show(report: CellReport, *, short: bool = False) -> None:
+    """Show a report under the running cell, as HTML with its text twin, or as one line."""
+    if short:
+        print(report_views.text(report).split("\n", 1)[0])
+        return
+    display({"text/html": report_views.html(report), "text/plain": report_views.text(report)}, raw=True)
+
+
+def show_error(error: SlangLabError) -> bool:
+    """Show an error as the report of a refused call; False for errors that have no view of their own."""
+    if isinstance(error, CompileError) and error.report is not None:
+        show(error.report)
+        return True
+    if isinstance(error, CallError):
+        display({"text/html": error_views.html(error), "text/plain": error_views.text(error)}, raw=True)
+        return True
+    return False
+
+
+class Formatters:
+    """The display formatters of slangpy's types: slangpy's own, and ours where they show more. `remove` undoes `install`."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self._before: dict[str, dict[type, Any]] = {}
+
+    def install(self) -> None:
+        """Register the formatters."""
+        from slangpy.core.jupyter import setup_in_jupyter
+
+        formatter = self._shell.display_formatter
+        touched = {**formatter.formatters, "mimebundle": formatter.mimebundle_formatter}
+        self._before = {name: dict(f.type_printers) for name, f in touched.items()}
+        # All that it asks of a device is whether to watch files, and ours does not.
+        setup_in_jupyter(SimpleNamespace(desc=SimpleNamespace(enable_hot_reload=False)))
+        formatter.mimebundle_formatter.for_type(spy.Tensor, _tensor)
+
+    def remove(self) -> None:
+        """Put back what was registered before."""
+        formatter = self._shell.display_formatter
+        touched = {**formatter.formatters, "mimebundle": formatter.mimebundle_formatter}
+        for name, printers in self._before.items():
+            touched[name].type_printers.clear()
+            touched[name].type_printers.update(printers)
+        self._before = {}
+
+
+def _tensor(tensor: Any, include: Any = None, exclude: Any = None) -> Any:
+    from slanglab.widgets.inspector import inspect
+
+    return inspect(tensor)._repr_mimebundle_(include=include, exclude=exclude)

@@ -1,0 +1,69 @@
+"""`%load_ext slanglab`, and everything that unloading it takes back."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from slanglab.errors import SlangLabError
+from slanglab.lab import current
+from slanglab.notebook.display import Formatters
+from slanglab.notebook.magics import SlangMagics, lift_comments, wrap_errors
+
+__all__ = ["Extension", "load_ipython_extension", "unload_ipython_extension"]
+
+
+class Extension:
+    """What is loaded into one IPython shell."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self._lab = current()
+        self._formatters = Formatters(shell)
+        self._magics = SlangMagics(shell, self._lab)
+
+    def load(self) -> None:
+        """Register magics, formatters and hooks."""
+        self._shell.register_magics(self._magics)
+        self._shell.input_transformers_cleanup.insert(0, lift_comments)
+        self._formatters.install()
+        # post_run_cell and not post_execute: the latter also fires for messages of widgets, on another thread.
+        self._shell.events.register("post_run_cell", self._after_cell)
+        SlangLabError.presenter = wrap_errors
+        self._lab.log.install()
+
+    def unload(self) -> None:
+        """Take back what `load` registered; the lab stays, so that a reload finds its device and cells."""
+        self._lab.log.remove()
+        SlangLabError.presenter = None
+        self._shell.events.unregister("post_run_cell", self._after_cell)
+        self._formatters.remove()
+        self._shell.input_transformers_cleanup.remove(lift_comments)
+        manager = self._shell.magics_manager
+        for kind in ("line", "cell"):
+            manager.magics[kind].pop("slang", None)
+        manager.registry.pop(type(self._magics).__name__, None)
+
+    def _after_cell(self, _result: Any) -> None:
+        """Show what slangpy logged and nobody claimed, such as messages of the user's own devices."""
+        for record in self._lab.log.take():
+            if record.level in ("warn", "error", "fatal"):
+                print(f"slangpy {record.level}: {record.text.strip()}", file=sys.stderr)
+
+
+_loaded: dict[int, Extension] = {}
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Load SlangLab into an IPython shell; loading it twice changes nothing."""
+    if id(shell) not in _loaded:
+        extension = Extension(shell)
+        extension.load()
+        _loaded[id(shell)] = extension
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """Take SlangLab out of an IPython shell."""
+    extension = _loaded.pop(id(shell), None)
+    if extension is not None:
+        extension.unload()
