@@ -1,0 +1,410 @@
+// The inspector: head, pictures or curves, sliders, statistics, list of what is not finite, code line; and what it asks
+// of the kernel.
+
+import type { Channel, Message } from "../lib/channel.ts";
+import { h, icon, iconButton } from "../lib/dom.ts";
+import { ascii, bytesText, shapeText } from "../lib/numbers.ts";
+import { Pacer } from "../lib/pacer.ts";
+import { type Cell, isWhole, reveal, type Window, whole, zoom } from "../lib/view.ts";
+import { colourClass, readingText } from "./card.ts";
+import { CurveView } from "./curve_view.ts";
+import { type Info, Layer, number, readHistogram } from "./data.ts";
+import { jumpList, type Place, places } from "./jump.ts";
+import { PictureView } from "./picture_view.ts";
+import { statisticsTable } from "./statistics.ts";
+import { type Exact, KINDS, type Kind, Store } from "./store.ts";
+import type { Actions, View } from "./view.ts";
+
+const NARROW = 620;
+/** A window has settled when it did not change for so long. */
+const SETTLED = 120;
+/** A slower answer than this is said. */
+const SLOW = 400;
+
+interface Request {
+  kind: "slice" | "element";
+  index: number[];
+  window?: number[];
+}
+
+export class Inspector implements Actions {
+  private readonly store: Store;
+  private readonly view: View | null;
+  private readonly status = h("div", { role: "status" });
+  private readonly wait = h("span", { class: "dim" });
+  private readonly tables = h("div");
+  private readonly jumps = h("div");
+  private readonly code = h("code");
+  private readonly spoken = h("output", { class: "spoken", "aria-live": "polite" });
+  private readonly sliders: { input: HTMLInputElement; text: HTMLElement; axis: number }[] = [];
+  private readonly slices = new Pacer<Request>((r) => this.request(r));
+  private readonly elements = new Pacer<Request>((r) => this.request(r));
+  private channel: Channel | null = null;
+  private width = 0;
+  private places: Place[] = [];
+  private settle: ReturnType<typeof setTimeout> | undefined;
+  private speak: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(
+    private readonly info: Info,
+    root: HTMLElement,
+    private readonly signal: AbortSignal,
+  ) {
+    this.store = new Store(info, root);
+    this.view = this.makeView();
+    root.append(this.head(), this.status);
+    if (this.view) {
+      root.append(this.view.el, this.axes(), this.tables, this.jumps, this.codeLine(), this.spoken);
+      this.view.el.hidden = true;
+    } else if (info.form === "other") root.append(this.tables);
+    this.note();
+  }
+
+  private makeView(): View | null {
+    if (this.info.form === "picture") return new PictureView(this.store, this, this.signal);
+    if (this.info.form === "line") return new CurveView(this.store, this, this.signal);
+    return null;
+  }
+
+  /** Ask for the picture, once the messages of `channel` are listened to. */
+  start(channel: Channel): void {
+    this.channel = channel;
+    if (!channel.alive()) this.lost();
+    else if (this.view || this.info.form === "scalar") channel.send("ready");
+  }
+
+  // ----- parts -----
+
+  private head(): HTMLElement {
+    const { info } = this;
+    const fact = (text: string): HTMLElement | null => (text ? h("span", { class: "dim" }, text) : null);
+    const bytes = info.bytes ? bytesText(info.bytes) + (info.gradient ? " + gradient" : "") : "";
+    const tools =
+      info.form === "picture"
+        ? h(
+            "span",
+            { class: "tools" },
+            iconButton("whole", "whole slice", "Show the whole slice (0)", () => this.whole()),
+          )
+        : null;
+    return h(
+      "div",
+      { class: "head" },
+      info.name ? h("span", { class: "name" }, info.name) : null,
+      h("span", { class: "mono" }, shapeText(info.shape)),
+      ...[fact(info.dtype), fact(bytes), fact(info.device)],
+      ...this.scalar(),
+      this.wait,
+      tools,
+    );
+  }
+
+  /** A single number needs no picture: it stands in the head. */
+  private scalar(): Node[] {
+    const { info, store } = this;
+    if (info.form !== "scalar") return [];
+    const out: Node[] = [];
+    for (const kind of KINDS) {
+      const s = info[kind];
+      if (!s) continue;
+      const x = s.nan ? Number.NaN : s.posinf ? Infinity : s.neginf ? -Infinity : s.minimum;
+      if (kind === "gradient") out.push(h("span", { "aria-label": "gradient" }, "∂"));
+      out.push(h("b", { class: `num ${colourClass(kind, x)}` }, store.text(x)));
+    }
+    return out;
+  }
+
+  private axes(): HTMLElement {
+    const el = h("div", { class: "axes" });
+    const lead = this.info.shape.slice(0, -2);
+    el.hidden = this.info.form !== "picture" || lead.every((n) => n <= 1);
+    for (const [axis, n] of lead.entries()) {
+      if (n <= 1) continue;
+      const input = h("input", {
+        type: "range",
+        min: 0,
+        max: n - 1,
+        step: 1,
+        value: 0,
+        "aria-label": `axis ${axis}`,
+      });
+      const text = h("span", { class: "num" });
+      const show = (): void => {
+        input.style.setProperty("--p", `${(Number(input.value) / (n - 1)) * 100}%`);
+        text.textContent = `${input.value} of 0–${n - 1}`;
+      };
+      input.addEventListener("input", () => {
+        show();
+        this.slices.ask({ kind: "slice", index: this.wanted() });
+        this.sayWaiting();
+      });
+      show();
+      this.sliders.push({ input, text, axis });
+      el.append(h("label", {}, `axis ${axis}`), input, text);
+    }
+    return el;
+  }
+
+  private wanted(): number[] {
+    const index = [...this.store.index];
+    for (const { input, axis } of this.sliders) index[axis] = Number(input.value);
+    return index;
+  }
+
+  private codeLine(): HTMLElement {
+    const button = iconButton("copy", "copy", "Copy (C)", () => this.copy());
+    const line = h("div", { class: "codeline" }, this.code, button);
+    line.hidden = !this.info.name;
+    return line;
+  }
+
+  private note(): void {
+    const { info, status } = this;
+    const row = h("div", { class: "note" });
+    if (info.form === "empty") row.append("Empty: no elements to show.");
+    else if (info.note)
+      row.append(
+        h("span", {}, info.note, info.noteCode ? " " : "", info.noteCode ? h("code", {}, info.noteCode) : ""),
+      );
+    status.replaceChildren(...(row.childNodes.length ? [row] : []));
+  }
+
+  // ----- the kernel -----
+
+  private request({ kind, ...meta }: Request): void {
+    this.channel?.send(kind, meta);
+  }
+
+  /** One message of the kernel. */
+  receive(message: Message): void {
+    if (message.kind === "picture") this.picture(message);
+    else if (message.kind === "element") this.element(message);
+    else if (message.kind === "trouble") this.trouble(message);
+  }
+
+  private picture(message: Message): void {
+    const { store, info } = this;
+    const index = message.meta.index;
+    const lead = info.shape.slice(0, -2);
+    if (!Array.isArray(index) || index.length !== lead.length) return;
+    if (!index.every((k, axis) => Number.isInteger(k) && k >= 0 && k < (lead[axis] ?? 0))) return;
+    const layers = { value: Layer.read(message, "value"), gradient: Layer.read(message, "gradient") };
+    if (!layers.value) return;
+    store.show(layers, index);
+    for (const kind of KINDS) store.histograms[kind] = readHistogram(message, kind) ?? store.histograms[kind];
+    this.slices.done();
+    this.sayWaiting();
+    const coarse: Partial<Record<Kind, Layer>> = {};
+    for (const kind of KINDS) {
+      const layer = store.layers[kind][store.layers[kind].length - 1];
+      if (layer) coarse[kind] = layer;
+    }
+    this.places = places(coarse);
+    if (this.view) this.view.el.hidden = false;
+    this.redraw();
+    if (store.cursor) this.move(store.cursor);
+  }
+
+  private element(message: Message): void {
+    const { place, value, gradient } = message.meta;
+    const { store } = this;
+    this.elements.done();
+    if (!Array.isArray(place) || !place.every(Number.isInteger)) return;
+    const [col = 0, row = 0] = [...place].reverse() as number[];
+    const cell = { row: place.length > 1 ? row : 0, col };
+    if (store.place(cell).join() !== place.join()) return;
+    const list = (x: unknown): Exact[] | null =>
+      Array.isArray(x)
+        ? x.map((v) => (typeof v === "string" && /^-?\d+$/.test(v) ? v.slice(0, 40) : number(v)))
+        : null;
+    store.learn(cell, list(value), list(gradient));
+    this.view?.drawCursor();
+    this.say();
+  }
+
+  private trouble(message: Message): void {
+    this.slices.done();
+    this.elements.done();
+    const text = typeof message.meta.text === "string" ? message.meta.text : "The tensor cannot be read.";
+    this.status.replaceChildren(
+      h("div", { class: "note" }, h("span", { class: "err" }, icon("cross")), h("span", {}, text)),
+    );
+  }
+
+  /** The kernel is gone: what is on the screen stays, what needs a kernel is switched off. */
+  lost(): void {
+    for (const { input } of this.sliders) input.disabled = true;
+    const { taken } = this.store;
+    const time = taken?.toLocaleTimeString("en-GB");
+    const text = taken
+      ? `The kernel is gone. This is the last picture, taken ${time}; numbers under the pointer are those of the picture.`
+      : "The kernel is gone, and the picture went with it. Run the cell again to see it.";
+    this.status.replaceChildren(
+      h("div", { class: "note" }, h("span", { class: "dim" }, icon("lost")), h("span", {}, text)),
+    );
+    this.sayWaiting();
+  }
+
+  private sayWaiting(): void {
+    const pending = this.slices.pending;
+    const waits = pending > 0 && this.channel?.alive() === true;
+    this.wait.textContent = waits && pending >= SLOW ? "waiting for the kernel" : "";
+    if (waits) setTimeout(() => this.signal.aborted || this.sayWaiting(), SLOW);
+  }
+
+  // ----- drawing -----
+
+  draw(width: number): void {
+    this.width = width;
+    this.redraw();
+  }
+
+  private redraw(): void {
+    if (this.width === 0) return;
+    const { store } = this;
+    if (store.layers.value.length) this.view?.draw(this.width);
+    const jump = this.places.length ? (kind: Kind): void => this.jump(1, kind) : null;
+    const some = KINDS.some((kind) => store.has(kind));
+    this.tables.replaceChildren(...(some ? [statisticsTable(store, this.width < NARROW, jump)] : []));
+    this.showPlaces();
+    this.code.textContent = store.code;
+  }
+
+  private showPlaces(): void {
+    this.jumps.replaceChildren(jumpList(this.store, this.places, (place) => this.go(place)));
+  }
+
+  // ----- actions -----
+
+  move(cell: Cell): void {
+    const { store } = this;
+    const before = store.window;
+    store.cursor = cell;
+    store.window = reveal(store.window, cell, store.size);
+    if (store.window !== before) this.windowed();
+    const known = KINDS.every((kind) => !store.has(kind) || store.read(kind, cell)?.exact);
+    if (!known) this.elements.ask({ kind: "element", index: store.place(cell) });
+    this.view?.drawCursor();
+    this.markPlace();
+    this.say();
+  }
+
+  private markPlace(): void {
+    const { cursor } = this.store;
+    for (const [i, button] of [...this.jumps.querySelectorAll("button")].entries()) {
+      const cell = this.places[i]?.cell;
+      const here = cell !== undefined && cell.row === cursor?.row && cell.col === cursor.col;
+      button.setAttribute("aria-current", String(here));
+    }
+  }
+
+  private say(): void {
+    clearTimeout(this.speak);
+    this.speak = setTimeout(() => {
+      const { store } = this;
+      const { cursor } = store;
+      if (!cursor || this.signal.aborted) return;
+      const parts = KINDS.flatMap((kind) => {
+        const r = store.has(kind) ? store.read(kind, cursor) : null;
+        return r ? [`${kind} ${readingText(store, r).replace("≈", "about")}`] : [];
+      });
+      const where =
+        this.info.shape.length > 1 ? `row ${cursor.row}, column ${cursor.col}` : `element ${cursor.col}`;
+      this.spoken.textContent = `${where}: ${parts.join(", ")}`;
+    }, 400);
+  }
+
+  zoom(factor: number): void {
+    if (this.info.form !== "picture") return;
+    const { store } = this;
+    const at = store.cursor ?? {
+      row: store.window.row + store.window.rows / 2,
+      col: store.window.col + store.window.cols / 2,
+    };
+    store.window = zoom(store.window, factor, { row: at.row + 0.5, col: at.col + 0.5 }, store.size);
+    this.windowed();
+  }
+
+  whole(): void {
+    this.store.window = whole(this.store.size);
+    this.windowed();
+  }
+
+  windowed(): void {
+    this.view?.draw(this.width);
+    this.code.textContent = this.store.code;
+    clearTimeout(this.settle);
+    this.settle = setTimeout(() => this.finer(), SETTLED);
+  }
+
+  /** Ask for a finer picture of the window, where the picture at hand is coarser than the screen. */
+  private finer(): void {
+    const { store } = this;
+    const w = store.window;
+    if (isWhole(w, store.size) || this.signal.aborted) return;
+    const best = store.layers.value[store.layers.value.length - 1];
+    if (!best || (best.exact && covers(best.window, w))) return;
+    const row = Math.floor(w.row);
+    const col = Math.floor(w.col);
+    const rows = Math.min(store.size.rows, Math.ceil(w.row + w.rows)) - row;
+    const cols = Math.min(store.size.cols, Math.ceil(w.col + w.cols)) - col;
+    this.slices.ask({ kind: "slice", index: store.index, window: [row, col, rows, cols] });
+    this.sayWaiting();
+  }
+
+  jump(direction: 1 | -1, kind?: Kind): void {
+    const all = kind ? this.places.filter((p) => p.flags[kind]) : this.places;
+    if (all.length === 0) return;
+    const { cursor } = this.store;
+    const order = (c: Cell): number => c.row * this.store.size.cols + c.col;
+    const here = cursor ? order(cursor) : -1;
+    const next =
+      direction > 0
+        ? (all.find((p) => order(p.cell) > here) ?? all[0])
+        : ([...all].reverse().find((p) => order(p.cell) < here) ?? all[all.length - 1]);
+    if (next) this.go(next);
+  }
+
+  /** Move the cursor to a place; where a texel there is a block, zoom in until it is elements. */
+  private go(place: Place): void {
+    const { store } = this;
+    const [rows, cols] = place.block;
+    if (rows * cols > 1) {
+      const extent = { rows: Math.min(store.size.rows, 2 * rows), cols: Math.min(store.size.cols, 2 * cols) };
+      const row = place.cell.row - extent.rows / 2;
+      const col = place.cell.col - extent.cols / 2;
+      store.window = reveal({ ...extent, row, col }, place.cell, store.size);
+      this.windowed();
+    }
+    this.move(place.cell);
+  }
+
+  copy(): void {
+    const done = (text: string): void => {
+      this.spoken.textContent = text;
+    };
+    navigator.clipboard?.writeText(ascii(this.store.code)).then(
+      () => done("copied"),
+      () => done("the browser does not allow copying"),
+    );
+  }
+
+  pin(): void {
+    this.store.pinned = !this.store.pinned && this.store.cursor !== null;
+    this.view?.drawCursor();
+  }
+
+  cancel(): boolean {
+    const { store } = this;
+    if (!store.pinned) return false;
+    store.pinned = false;
+    this.view?.drawCursor();
+    return true;
+  }
+}
+
+const covers = (outer: Window, inner: Window): boolean =>
+  outer.row <= inner.row &&
+  outer.col <= inner.col &&
+  outer.row + outer.rows >= inner.row + inner.rows &&
+  outer.col + outer.cols >= inner.col + inner.cols;

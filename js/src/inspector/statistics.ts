@@ -1,0 +1,61 @@
+// The same numbers as a real table: one row for the value, one for the gradient; turned on its side where it is narrow.
+
+import { chip, h } from "../lib/dom.ts";
+import { count, figures } from "../lib/numbers.ts";
+import type { Statistics } from "./data.ts";
+import { KINDS, type Kind, type Store } from "./store.ts";
+
+const HEADS = ["min", "max", "mean", "std", "zero", "NaN", "Inf"];
+
+function cells(s: Statistics, jump: (() => void) | null): (Node | string)[] {
+  // Without a finite element there is nothing to take a minimum of.
+  const some = s.count > s.nan + s.posinf + s.neginf;
+  const number = (x: number): string => (some ? figures(x) : "–");
+  const nan = jump
+    ? h("button", { type: "button", title: "Go to the next one (N)", onclick: jump }, `${count(s.nan)} NaN`)
+    : h("b", { class: "nan" }, `× ${count(s.nan)}`);
+  const infinities = [
+    s.posinf && `∧ ${count(s.posinf)} +Inf`,
+    s.neginf && `∨ ${count(s.neginf)} −Inf`,
+  ].filter(Boolean);
+  return [
+    ...[s.minimum, s.maximum, s.mean, s.std].map(number),
+    count(s.zeros),
+    s.nan ? nan : "0",
+    infinities.length ? h("b", { class: "inf" }, infinities.join(", ")) : "0",
+  ];
+}
+
+export function statisticsTable(
+  store: Store,
+  narrow: boolean,
+  jump: ((kind: Kind) => void) | null,
+): HTMLElement {
+  const kinds = KINDS.filter((kind) => store.has(kind));
+  const columns = kinds.map((kind) => {
+    const s = store.info[kind];
+    return s ? cells(s, jump && (() => jump(kind))) : [];
+  });
+  const names = kinds.map((kind) => [chip(kind), kind]);
+  const th = (scope: string, ...kids: Parameters<typeof h>[2][]): Element => h("th", { scope }, ...kids);
+  const td = (kid: Node | string | undefined): Element => h("td", { class: "num" }, kid);
+  const caption = th("col", "whole tensor");
+  const table = narrow
+    ? h(
+        "table",
+        {},
+        h("thead", {}, h("tr", {}, caption, ...names.map((name) => th("col", ...name)))),
+        h(
+          "tbody",
+          {},
+          ...HEADS.map((head, i) => h("tr", {}, th("row", head), ...columns.map((c) => td(c[i])))),
+        ),
+      )
+    : h(
+        "table",
+        {},
+        h("thead", {}, h("tr", {}, caption, ...HEADS.map((head) => th("col", head)))),
+        h("tbody", {}, ...columns.map((c, i) => h("tr", {}, th("row", ...(names[i] ?? [])), ...c.map(td)))),
+      );
+  return h("div", { class: narrow ? "statistics sideways" : "statistics" }, table);
+}

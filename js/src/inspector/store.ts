@@ -1,0 +1,154 @@
+// What the parts of an inspector share: the tensor, its pictures, and where the reader is.
+
+import { type Lut, linear, type Scale, symlog } from "../lib/colormap.ts";
+import { shortest32, shortest64 } from "../lib/numbers.ts";
+import type { Theme } from "../lib/theme.ts";
+import { poles, tide } from "../lib/tokens.ts";
+import { type Cell, isWhole, type Size, type Window, whole } from "../lib/view.ts";
+import { type Histogram, type Info, type Layer, sliceSize } from "./data.ts";
+import type { Look } from "./picture.ts";
+
+export type Kind = "value" | "gradient";
+export const KINDS: readonly Kind[] = ["value", "gradient"];
+
+/** A number that the kernel wrote: as a number, or as text where JavaScript's numbers are too short for it. */
+export type Exact = number | string;
+
+export interface Reading {
+  /** Components of the element; one for a scalar. */
+  values: Exact[];
+  /** False where this is the mean of a block. */
+  exact: boolean;
+  minimum: number;
+  maximum: number;
+}
+
+export class Store {
+  readonly size: Size;
+  readonly layers: Record<Kind, Layer[]> = { value: [], gradient: [] };
+  readonly histograms: Record<Kind, Histogram | null> = { value: null, gradient: null };
+  /** For each axis the index of the slice that is drawn; 0 on the axes that are drawn. */
+  index: number[];
+  cursor: Cell | null = null;
+  pinned = false;
+  window: Window;
+  taken: Date | null = null;
+  private known = new Map<string, Record<Kind, Exact[] | null>>();
+
+  constructor(
+    readonly info: Info,
+    readonly root: HTMLElement,
+  ) {
+    this.size = sliceSize(info);
+    this.index = info.shape.map(() => 0);
+    this.window = whole(this.size);
+  }
+
+  get theme(): Theme {
+    return this.root.dataset.theme === "dark" ? "dark" : "light";
+  }
+
+  has(kind: Kind): boolean {
+    return this.info[kind] !== null;
+  }
+
+  look(kind: Kind, token: Look["token"]): Look {
+    return { token, map: this.map(kind), scale: this.scale(kind), sig: kind === "value" ? 3 : 2 };
+  }
+
+  private map(kind: Kind): Lut {
+    return kind === "value" ? tide() : poles(this.theme);
+  }
+
+  private scale(kind: Kind): Scale {
+    if (kind === "gradient") return symlog(this.info.limit);
+    const v = this.info.value;
+    return linear(v?.minimum ?? 0, v?.maximum ?? 1);
+  }
+
+  /** New pictures: whole ones start over, the picture of a window lies over the whole one. */
+  show(layers: Record<Kind, Layer | null>, index: number[]): void {
+    const same = index.join() === this.index.join();
+    const fresh = layers.value === null || isWhole(layers.value.window, this.size);
+    this.index = index;
+    if (fresh || !same) this.known.clear();
+    for (const kind of KINDS) {
+      const layer = layers[kind];
+      const base = fresh || !same ? null : (this.layers[kind][0] ?? null);
+      this.layers[kind] = [base, layer].filter((l) => l !== null);
+    }
+    this.taken = new Date();
+  }
+
+  /** Remember what the kernel read at a cell. */
+  learn(cell: Cell, value: Exact[] | null, gradient: Exact[] | null): void {
+    if (this.known.size > 4096) this.known.clear();
+    this.known.set(`${cell.row},${cell.col}`, { value, gradient });
+  }
+
+  /** What is known of a cell now: exact where possible, else the block that covers it. */
+  read(kind: Kind, cell: Cell): Reading | null {
+    const known = this.known.get(`${cell.row},${cell.col}`)?.[kind];
+    for (const layer of [...this.layers[kind]].reverse()) {
+      const t = layer.at(cell);
+      if (!t) continue;
+      const { minimum, maximum } = t;
+      if (known) return { values: known, exact: true, minimum, maximum };
+      // A single element that is not finite: its flag says which, whatever the mean holds.
+      const word =
+        layer.exact && t.flags ? (t.flags & 1 ? Number.NaN : t.flags & 2 ? Infinity : -Infinity) : t.mean;
+      return {
+        values: [word],
+        exact: layer.exact && this.info.single && this.info.components === 1,
+        minimum,
+        maximum,
+      };
+    }
+    return known ? { values: known, exact: true, minimum: Number.NaN, maximum: Number.NaN } : null;
+  }
+
+  /** One number as text, the shortest that reads back as the same element. */
+  text(x: Exact): string {
+    if (typeof x === "string") return x;
+    return this.info.dtype === "float64" ? shortest64(x) : shortest32(x);
+  }
+
+  /** Indices of a cell along the axes, without that of the channels (which is the last). */
+  place(cell: Cell): number[] {
+    const { axes, shape } = this.info;
+    const at = [...this.index];
+    if (axes.row !== null) at[axes.row] = cell.row;
+    if (axes.col !== null) at[axes.col] = cell.col;
+    return axes.channel === null ? at : at.slice(0, shape.length - 1);
+  }
+
+  /** The cell at a place, or null where the place is in another slice. */
+  cell(place: readonly number[]): Cell | null {
+    const { axes } = this.info;
+    const at = (axis: number | null): number => (axis === null ? 0 : (place[axis] ?? -1));
+    const cell = { row: at(axes.row), col: at(axes.col) };
+    return this.place(cell).join() === place.join() ? cell : null;
+  }
+
+  /** `features[3, 64, 70]`. */
+  element(cell: Cell): string {
+    return `${this.info.name}[${this.place(cell).join(", ")}]`;
+  }
+
+  /** What is on the screen, as Python: `features[3, :, 10:40]`. */
+  get code(): string {
+    const part = (from: number, extent: number, total: number): string => {
+      const first = Math.floor(from);
+      const last = Math.min(total, Math.ceil(from + extent));
+      return first === 0 && last >= total ? ":" : `${first}:${last}`;
+    };
+    const w = this.window;
+    const { axes } = this.info;
+    const parts = this.index.map((k, axis) => {
+      if (axis === axes.row) return part(w.row, w.rows, this.size.rows);
+      if (axis === axes.col) return part(w.col, w.cols, this.size.cols);
+      return axis === axes.channel ? ":" : k;
+    });
+    return `${this.info.name || "t"}[${parts.join(", ")}]`;
+  }
+}

@@ -1,0 +1,16 @@
+// What the inspector asks of a view, and what a view may ask of the inspector.
+
+import type { KeyActions } from "./keys.ts";
+
+export interface View {
+  el: HTMLElement;
+  /** Lay out and draw everything for a width in pixels. */
+  draw(width: number): void;
+  /** Draw what depends on the cursor alone. */
+  drawCursor(): void;
+}
+
+export interface Actions extends KeyActions {
+  /** The window of the picture was changed: redraw, and fetch a finer picture when it has settled. */
+  windowed(): void;
+}

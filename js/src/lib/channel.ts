@@ -1,0 +1,124 @@
+// What goes between the kernel and a view: frames (acknowledged, the last one wins), small notes, and requests.
+//
+// Controls are messages, not traits: ipywidgets holds traits back while the kernel is busy, messages pass.
+
+import type { AnyModel } from "@anywidget/types";
+
+export interface Message {
+  kind: string;
+  seq: number | null;
+  meta: Record<string, unknown>;
+  arrays: Map<string, NumberArray>;
+}
+
+export type Numbers = Float32Array | Float64Array | Uint8Array;
+
+export interface NumberArray {
+  shape: number[];
+  data: Numbers;
+}
+
+const BYTES = { float32: 4, float64: 8, uint8: 1 } as const;
+const MOST_BYTES = 64e6;
+const MOST_ARRAYS = 32;
+
+const isRecord = (x: unknown): x is Record<string, unknown> =>
+  typeof x === "object" && x !== null && !Array.isArray(x);
+
+/** Check and unpack one message of the kernel; null for anything that is not one. */
+export function decode(content: unknown, buffers: readonly DataView[]): Message | null {
+  if (!isRecord(content) || typeof content.kind !== "string") return null;
+  const { kind, seq, arrays = [], meta = {} } = content;
+  if (
+    !isRecord(meta) ||
+    !Array.isArray(arrays) ||
+    arrays.length > MOST_ARRAYS ||
+    arrays.length > buffers.length
+  )
+    return null;
+  const unpacked = new Map<string, NumberArray>();
+  for (const [i, entry] of arrays.entries()) {
+    const view = buffers[i];
+    if (!isRecord(entry) || typeof entry.name !== "string" || !view) return null;
+    const array = unpack(entry.dtype, entry.shape, view);
+    if (!array) return null;
+    unpacked.set(entry.name, array);
+  }
+  return { kind, seq: typeof seq === "number" ? seq : null, meta, arrays: unpacked };
+}
+
+function unpack(dtype: unknown, shape: unknown, view: DataView): NumberArray | null {
+  if (dtype !== "float32" && dtype !== "float64" && dtype !== "uint8") return null;
+  if (!Array.isArray(shape) || shape.length > 8) return null;
+  const sizes: number[] = [];
+  for (const n of shape) {
+    if (!Number.isInteger(n) || n < 0) return null;
+    sizes.push(n);
+  }
+  const length = sizes.reduce((a, b) => a * b, 1);
+  const bytes = length * BYTES[dtype];
+  if (bytes > MOST_BYTES || view.byteLength !== bytes) return null;
+  // A typed array needs an aligned start, which the wire does not promise.
+  const aligned = view.byteOffset % BYTES[dtype] === 0;
+  const buffer = aligned ? view.buffer : view.buffer.slice(view.byteOffset, view.byteOffset + bytes);
+  const offset = aligned ? view.byteOffset : 0;
+  const make = { float32: Float32Array, float64: Float64Array, uint8: Uint8Array }[dtype];
+  return { shape: sizes, data: new make(buffer as ArrayBuffer, offset, length) };
+}
+
+export interface Channel {
+  send(kind: string, meta?: Record<string, unknown>): boolean;
+  alive(): boolean;
+}
+
+interface Listeners {
+  message(message: Message): void;
+  lost(): void;
+}
+
+/** Listen to a model until `signal` aborts. Frames are acknowledged after `message` returned, so that drawing sets the pace. */
+export function connect(model: AnyModel, el: HTMLElement, on: Listeners, signal: AbortSignal): Channel {
+  let lost = false;
+  const channel: Channel = {
+    send(kind, meta = {}) {
+      if (lost || signal.aborted) return false;
+      try {
+        model.send({ kind, ...meta });
+        return true;
+      } catch {
+        // The comm is closed: the host may not have told us yet.
+        lose();
+        return false;
+      }
+    },
+    alive: () => !lost,
+  };
+  const lose = (): void => {
+    if (lost) return;
+    lost = true;
+    on.lost();
+  };
+  const receive = (content: unknown, buffers: DataView[] = []): void => {
+    const message = decode(content, buffers);
+    if (!message) return;
+    try {
+      on.message(message);
+    } finally {
+      if (message.seq !== null) channel.send("ack", { seq: message.seq });
+    }
+  };
+  // ipywidgets marks the view of a model without a kernel with this class, at once or when the kernel goes.
+  const check = (): void => {
+    if (el.closest(".jupyter-widgets-disconnected")) lose();
+  };
+  const observer = new MutationObserver(check);
+  for (let at: HTMLElement | null = el, k = 0; at && k < 3; at = at.parentElement, k++)
+    observer.observe(at, { attributes: true, attributeFilter: ["class"] });
+  model.on("msg:custom", receive);
+  signal.addEventListener("abort", () => {
+    model.off("msg:custom", receive);
+    observer.disconnect();
+  });
+  check();
+  return channel;
+}

@@ -1,0 +1,231 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { Layer, number, readHistogram, readInfo, sliceSize, worst } from "../src/inspector/data.ts";
+import { rebin } from "../src/inspector/histogram.ts";
+import { places } from "../src/inspector/jump.ts";
+import { step } from "../src/inspector/keys.ts";
+import { decode, type Message } from "../src/lib/channel.ts";
+import { linear, symlog } from "../src/lib/colormap.ts";
+import { type Clock, Pacer } from "../src/lib/pacer.ts";
+import { seeded } from "./random.ts";
+
+const statistics = {
+  count: 6,
+  zeros: 1,
+  nan: 1,
+  posinf: 0,
+  neginf: 0,
+  minimum: -1,
+  maximum: 4,
+  mean: 1.5,
+  std: "inf",
+};
+const info = {
+  version: 1,
+  name: "x",
+  shape: [2, 3],
+  dtype: "float",
+  device: "Vulkan",
+  bytes: 24,
+  form: "picture",
+  value: statistics,
+  gradient: null,
+  limit: 0,
+  note: "",
+  note_code: "",
+};
+
+test("info is read, and its words for numbers too", () => {
+  const read = readInfo(info);
+  assert.equal(read?.value?.std, Number.POSITIVE_INFINITY);
+  assert.equal(read?.gradient, null);
+  assert.deepEqual(read?.shape, [2, 3]);
+  assert.ok(Number.isNaN(number("nan")) && Number.isNaN(number(null)) && Number.isNaN(number({})));
+});
+
+test("info that cannot be trusted is refused", () => {
+  for (const bad of [
+    null,
+    3,
+    "x",
+    [],
+    { ...info, version: 2 },
+    { ...info, shape: [-1, 3] },
+    { ...info, shape: [1.5, 3] },
+    { ...info, shape: "23" },
+    { ...info, shape: Array(33).fill(1) },
+    { ...info, shape: [3] },
+    { ...info, form: "<script>" },
+    { ...info, form: "line" },
+  ])
+    assert.equal(readInfo(bad), null, JSON.stringify(bad));
+  assert.equal(readInfo({ ...info, value: { ...statistics, nan: -1 } })?.value, null);
+  assert.equal(readInfo({ ...info, name: "y".repeat(5000) })?.name.length, 200);
+  assert.equal(readInfo({ ...info, name: { toString: "x" } })?.name, "");
+});
+
+function message(overrides: object = {}, bytes?: DataView[]): Message | null {
+  const mean = new Float32Array([0, 1, 2, 3, 4, 5]);
+  const flags = new Uint8Array([0, 0, 0, 1, 6, 0]);
+  const views = [mean, flags].map((a) => new DataView(a.buffer));
+  return decode(
+    {
+      kind: "picture",
+      seq: 3,
+      meta: { index: [], value: { block: [2, 4], window: [0, 0, 4, 11] } },
+      arrays: [
+        { name: "value.mean", dtype: "float32", shape: [2, 3] },
+        { name: "value.flags", dtype: "uint8", shape: [2, 3] },
+      ],
+      ...overrides,
+    },
+    bytes ?? views,
+  );
+}
+
+test("a frame is unpacked, from an unaligned buffer too", () => {
+  const layer = Layer.read(message() as Message, "value");
+  assert.ok(layer);
+  assert.equal(layer.exact, false);
+  assert.equal(layer.at({ row: 3, col: 9 })?.mean, 5);
+  assert.equal(layer.at({ row: 1, col: 4 })?.mean, 1);
+  assert.equal(layer.at({ row: 4, col: 0 }), null);
+  assert.deepEqual(layer.notFinite(), [3, 4]);
+  assert.deepEqual(layer.cell(5), { row: 2, col: 9 });
+  const shifted = new Uint8Array(1 + 24);
+  shifted.set(new Uint8Array(new Float32Array([0, 1, 2, 3, 4, 7]).buffer), 1);
+  const again = message({}, [new DataView(shifted.buffer, 1), new DataView(new Uint8Array(6).buffer)]);
+  assert.equal(Layer.read(again as Message, "value")?.at({ row: 3, col: 9 })?.mean, 7);
+});
+
+test("frames whose sizes do not fit are refused", () => {
+  const entry = { name: "value.mean", dtype: "float32", shape: [2, 3] };
+  const one = [new DataView(new ArrayBuffer(24))];
+  for (const bad of [
+    { arrays: [{ ...entry, shape: [2, 4] }] },
+    { arrays: [{ ...entry, shape: [-2, -3] }] },
+    { arrays: [{ ...entry, shape: [1e9, 1e9] }] },
+    { arrays: [{ ...entry, dtype: "float16" }] },
+    { arrays: [{ ...entry, dtype: "constructor" }] },
+    { arrays: [entry, entry] },
+    { arrays: "no" },
+    { kind: 4 },
+    { meta: [] },
+  ])
+    assert.equal(message(bad, one), null, JSON.stringify(bad));
+  assert.equal(decode(null, []), null);
+  for (const value of [
+    { block: [0, 1], window: [0, 0, 2, 3] },
+    { block: [1], window: [0, 0, 2, 3] },
+    { block: [1, 1], window: [0, 0, 2] },
+    null,
+  ])
+    assert.equal(Layer.read(message({ meta: { value } }) as Message, "value"), null);
+});
+
+test("places are in reading order and join value and gradient", () => {
+  const value = Layer.read(message() as Message, "value") as Layer;
+  const found = places({ value, gradient: value });
+  assert.deepEqual(
+    found.map((p) => p.cell),
+    [value.cell(3), value.cell(4)],
+  );
+  assert.deepEqual(found[1]?.flags, { value: 6, gradient: 6 });
+  assert.ok(Number.isNaN(worst(7)));
+  assert.equal(worst(6), Number.POSITIVE_INFINITY);
+  assert.equal(worst(4), Number.NEGATIVE_INFINITY);
+});
+
+test("rebinning keeps the number of elements", () => {
+  const { random, seed } = seeded();
+  for (let k = 0; k < 300; k++) {
+    const limit = 10 ** (random() * 8 - 4);
+    const edges = Float64Array.from({ length: 65 }, () => (random() * 2 - 1) * 1.3 * limit).sort();
+    const counts = Float64Array.from({ length: 64 }, () => Math.floor(random() * 1000));
+    const total = counts.reduce((a, b) => a + b, 0);
+    for (const scale of [symlog(limit), linear(-limit, limit)])
+      for (const bins of [1, 7, 96, 300]) {
+        const got = rebin({ edges, counts }, scale, bins).reduce((a, b) => a + b, 0);
+        assert.ok(Math.abs(got - total) < 1e-6 * total, `seed ${seed}: ${got} of ${total}`);
+      }
+  }
+});
+
+test("a histogram without its last edge is refused", () => {
+  const m = (edges: number, counts: number): Message => ({
+    kind: "picture",
+    seq: null,
+    meta: {},
+    arrays: new Map([
+      ["value.edges", { shape: [edges], data: new Float64Array(edges) }],
+      ["value.counts", { shape: [counts], data: new Float64Array(counts) }],
+    ]),
+  });
+  assert.ok(readHistogram(m(5, 4), "value"));
+  assert.equal(readHistogram(m(4, 4), "value"), null);
+  assert.equal(readHistogram(m(1, 0), "value"), null);
+  assert.equal(readHistogram(m(5, 4), "gradient"), null);
+});
+
+test("slices have the last two axes", () => {
+  assert.deepEqual(sliceSize([8, 96, 128]), { rows: 96, cols: 128 });
+  assert.deepEqual(sliceSize([400]), { rows: 1, cols: 400 });
+});
+
+test("arrow keys stay inside", () => {
+  const size = { rows: 3, cols: 20 };
+  assert.deepEqual(step("ArrowLeft", false, { row: 0, col: 0 }, size), { row: 0, col: 0 });
+  assert.deepEqual(step("ArrowRight", true, { row: 0, col: 15 }, size), { row: 0, col: 19 });
+  assert.deepEqual(step("ArrowDown", false, { row: 0, col: 5 }, size), { row: 1, col: 5 });
+  assert.deepEqual(step("End", false, { row: 2, col: 5 }, size), { row: 2, col: 19 });
+  assert.deepEqual(step("ArrowDown", false, null, size), { row: 1, col: 9 });
+  assert.equal(step("x", false, null, size), null);
+});
+
+/** A clock that tests move by hand. */
+class Hand implements Clock {
+  time = 0;
+  private queue: { at: number; f: () => void }[] = [];
+  now(): number {
+    return this.time;
+  }
+  later(f: () => void, ms: number): void {
+    this.queue.push({ at: this.time + ms, f });
+  }
+  advance(ms: number): void {
+    this.time += ms;
+    const due = this.queue.filter((q) => q.at <= this.time);
+    this.queue = this.queue.filter((q) => q.at > this.time);
+    for (const { f } of due) f();
+  }
+}
+
+test("one request is on its way, the latest waits, those between are dropped", () => {
+  const sent: number[] = [];
+  const clock = new Hand();
+  const pacer = new Pacer<number>((n) => sent.push(n), 2000, clock);
+  for (const n of [1, 2, 3]) pacer.ask(n);
+  assert.deepEqual(sent, [1]);
+  clock.advance(100);
+  assert.equal(pacer.pending, 100);
+  pacer.done();
+  assert.deepEqual(sent, [1, 3]);
+  pacer.done();
+  assert.equal(pacer.pending, 0);
+  pacer.ask(4);
+  assert.deepEqual(sent, [1, 3, 4]);
+});
+
+test("an answer that never comes holds nothing up for good", () => {
+  const sent: number[] = [];
+  const clock = new Hand();
+  const pacer = new Pacer<number>((n) => sent.push(n), 2000, clock);
+  pacer.ask(1);
+  clock.advance(500);
+  pacer.ask(2);
+  pacer.ask(3);
+  clock.advance(1000);
+  assert.deepEqual(sent, [1]);
+  clock.advance(501);
+  assert.deepEqual(sent, [1, 3]);
+});

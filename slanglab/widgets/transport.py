@@ -1,0 +1,331 @@
+"""Frames and requests between a kernel and the views of a widget.
+
+A frame (a picture, the state of a plot) goes out only when the browser has drawn the one before; between the two only
+the latest frame is kept. `send` of a comm never blocks, so without that gate frames would pile up without end.
+Messages of the browser arrive on whatever thread the kernel gives them (a subshell's, while a cell runs), so what
+handles them here sets flags or schedules work on the thread that made the widget: only that one touches the device.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import anywidget
+import numpy as np
+import traitlets
+from numpy.typing import NDArray
+
+__all__ = ["GATE_SECONDS", "FrameGate", "SlangWidget", "bundle", "pack"]
+
+_log = logging.getLogger(__name__)
+
+GATE_SECONDS = 2.0
+"""After so long without an acknowledgement the gate opens again: the view may have been closed."""
+
+_WIRE_TYPES = ("float32", "float64", "uint8")
+_MOST_KEYS = 32
+
+
+class Frame(NamedTuple):
+    """A message that is ready to go: its arrays are copies that nobody else writes to."""
+
+    content: dict[str, Any]
+    buffers: list[memoryview]
+
+
+@cache
+def bundle(name: str) -> str | None:
+    """Return the text of a browser module, read once per process.
+
+    Parameters
+    ----------
+    name : str
+        As in `slanglab/static/NAME.js`.
+
+    Returns
+    -------
+    str or None
+        None where the package was installed without its browser side; a warning says so once.
+    """
+    path = Path(__file__).parents[1] / "static" / f"{name}.js"
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        warnings.warn(
+            f"SlangLab's widgets show still pictures only: {path.name} was not built. "
+            "In a clone: npm --prefix js ci && npm --prefix js run build",
+            stacklevel=2,
+        )
+        return None
+
+
+def pack(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]] | None = None) -> Frame:
+    """Make a message of plain data and arrays.
+
+    Parameters
+    ----------
+    kind : str
+        What it is; the browser side goes by it.
+    meta : mapping
+        JSON data without NaN and infinities.
+    arrays : mapping of str to ndarray, optional
+        float32, float64 or uint8. They are copied: sending only queues the memory, and a caller may write to its
+        array before it is read.
+
+    Raises
+    ------
+    TypeError
+        For an array of another type.
+    """
+    entries: list[dict[str, Any]] = []
+    buffers: list[memoryview] = []
+    for name, array in (arrays or {}).items():
+        if array.dtype.name not in _WIRE_TYPES:
+            raise TypeError(f"array {name!r} is {array.dtype}: views take {', '.join(_WIRE_TYPES)}")
+        copied = np.array(array, dtype=array.dtype.newbyteorder("<"), order="C", copy=True)
+        entries.append({"name": name, "dtype": array.dtype.name, "shape": list(array.shape)})
+        # An array without elements has no memory to cast.
+        buffers.append(copied.data.cast("B") if copied.size else memoryview(b""))
+    return Frame({"kind": kind, "meta": dict(meta), "arrays": entries}, buffers)
+
+
+class FrameGate:
+    """Lets one frame at a time through and keeps only the latest of each kind behind it.
+
+    Safe to call from several threads.
+
+    Parameters
+    ----------
+    send : callable
+        Sends a frame; called without a lock held.
+    clock : callable
+        Seconds, monotonic.
+    """
+
+    def __init__(self, send: Callable[[Frame], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._send = send
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._waiting: dict[str, Frame] = {}
+        self._in_flight: int | None = None
+        self._sent_at = 0.0
+        self._seq = 0
+        self.sent = 0
+        """Frames sent so far."""
+        self.dropped = 0
+        """Frames that a later one replaced before they were sent."""
+
+    @property
+    def open(self) -> bool:
+        """Whether a frame pushed now would go out at once."""
+        with self._lock:
+            return self._is_open()
+
+    def _is_open(self) -> bool:
+        return self._in_flight is None or self._clock() - self._sent_at >= GATE_SECONDS
+
+    def push(self, frame: Frame) -> bool:
+        """Send a frame now, or keep it as the latest of its kind; tell which."""
+        with self._lock:
+            kind = frame.content["kind"]
+            self.dropped += self._waiting.pop(kind, None) is not None
+            # At the end of the line: kinds take turns.
+            self._waiting[kind] = frame
+            out = self._next() if self._is_open() else None
+        return self._go(out)
+
+    def acknowledge(self, seq: int) -> None:
+        """Note that the browser has drawn frame `seq`; what waits goes out."""
+        with self._lock:
+            if seq != self._in_flight:
+                return
+            self._in_flight = None
+            out = self._next()
+        self._go(out)
+
+    def flush(self) -> None:
+        """Send all that waits, acknowledged or not: the last frame of a run must not be lost."""
+        while True:
+            with self._lock:
+                out = self._next()
+            if not self._go(out):
+                return
+
+    def reopen(self) -> None:
+        """Forget the frame in flight: a view has just opened, the one that should acknowledge may be gone."""
+        with self._lock:
+            self._in_flight = None
+            out = self._next()
+        self._go(out)
+
+    def clear(self) -> None:
+        """Forget what waits."""
+        with self._lock:
+            self._waiting.clear()
+
+    def _next(self) -> Frame | None:
+        if not self._waiting:
+            return None
+        frame = self._waiting.pop(next(iter(self._waiting)))
+        self._seq += 1
+        self._in_flight = self._seq
+        self._sent_at = self._clock()
+        self.sent += 1
+        return Frame({**frame.content, "seq": self._seq}, frame.buffers)
+
+    def _go(self, frame: Frame | None) -> bool:
+        if frame is None:
+            return False
+        self._send(frame)
+        return True
+
+
+class SlangWidget(anywidget.AnyWidget):
+    """Base of SlangLab's widgets: frames out, requests in, no array and nothing executable of ours in saved state.
+
+    A subclass names its bundle in `_bundle` and its requests in `_requests`: a mapping from the kind of a message to
+    a method that takes the message's content. These methods run on the thread that made the widget, the latest
+    request of a kind only, and may touch the device.
+    """
+
+    _bundle = ""
+    _requests: Mapping[str, str] = {}
+
+    _esm = traitlets.Unicode().tag(sync=True)
+
+    @traitlets.default("_esm")
+    def _load_esm(self) -> str:
+        return bundle(self._bundle) or "export default { render() {} }"
+
+    def __init__(self, **traits: Any) -> None:
+        self._home = threading.get_ident()
+        try:
+            self._loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+        except RuntimeError:
+            self._loop = None
+        self._inbox: dict[str, dict[str, Any]] = {}
+        self._inbox_lock = threading.Lock()
+        self._gate = FrameGate(self._transmit)
+        super().__init__(**traits)
+        comm = self.comm
+        # ipykernel 7.4.0 routes the browser's messages to the shell that sent last, which is the busy one while a
+        # cell runs: Stop would wait for the cell. Going by the message's own header is what other versions do.
+        if comm is not None and hasattr(comm, "_reply_subshell_for"):
+            comm._reply_subshell_for = _by_header
+        self.on_msg(_receive)
+
+    @property
+    def interactive(self) -> bool:
+        """Whether there is a browser side to show; without, the still picture stands alone."""
+        return bundle(self._bundle) is not None
+
+    # ----- out -----
+
+    def push(
+        self, kind: str, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]] | None = None
+    ) -> bool:
+        """Show a frame as soon as the view can; a later frame of the same kind replaces it until then.
+
+        Parameters
+        ----------
+        kind, meta, arrays
+            As for `pack`. The arrays are copied.
+
+        Returns
+        -------
+        bool
+            True if it was sent at once, False if it waits.
+        """
+        return self._gate.push(pack(kind, meta, arrays))
+
+    def flush(self) -> None:
+        """Send the frame that waits, without waiting for the view."""
+        self._gate.flush()
+
+    def tell(
+        self, kind: str, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]] | None = None
+    ) -> None:
+        """Send a small message past the gate: the answer to a request, of which the browser has one on its way."""
+        self._transmit(pack(kind, meta, arrays))
+
+    def _transmit(self, frame: Frame) -> None:
+        try:
+            self.send(frame.content, buffers=frame.buffers)
+        except Exception:
+            # A view that cannot be reached must not end a training run.
+            _log.debug("a frame could not be sent", exc_info=True)
+
+    # ----- in -----
+
+    def _ready(self) -> None:
+        """Answer a view that has opened: overridden to push what it shows. Runs on any thread, so from memory only."""
+
+    def _take(self, content: object) -> None:
+        """Sort one message of the browser; unknown and malformed ones are ignored."""
+        if not isinstance(content, dict) or len(content) > _MOST_KEYS:
+            return
+        kind = content.get("kind")
+        if not isinstance(kind, str):
+            return
+        if kind == "ack":
+            seq = content.get("seq")
+            if type(seq) is int:
+                self._gate.acknowledge(seq)
+        elif kind == "ready":
+            self._gate.reopen()
+            self._ready()
+        elif kind in self._requests:
+            self._schedule(kind, content)
+
+    def _schedule(self, kind: str, content: dict[str, Any]) -> None:
+        with self._inbox_lock:
+            idle = not self._inbox
+            self._inbox[kind] = content
+        if threading.get_ident() == self._home or self._loop is None or self._loop.is_closed():
+            self._work()
+        elif idle:
+            self._loop.call_soon_threadsafe(self._work)
+
+    def _work(self) -> None:
+        """Serve the latest request of each kind."""
+        with self._inbox_lock:
+            requests, self._inbox = self._inbox, {}
+        for kind, content in requests.items():
+            if self.comm is None:
+                return
+            try:
+                getattr(self, self._requests[kind])(content)
+            except Exception:
+                _log.debug("request %r was not served", kind, exc_info=True)
+
+    # ----- end -----
+
+    def close(self) -> None:
+        """Take the widget out of every view and let go of all it holds."""
+        self._gate.clear()
+        self.on_msg(_receive, remove=True)
+        layout = self.layout
+        super().close()
+        # ipywidgets keeps each open widget alive; the layout is one of its own.
+        if layout is not None:
+            layout.close()
+
+
+def _by_header(_data: object, default: Any) -> Any:
+    return default
+
+
+def _receive(widget: SlangWidget, content: object, _buffers: Sequence[memoryview]) -> None:
+    """Hand a message to its widget. A function, not a method: a bound method would hold the widget in a cycle."""
+    try:
+        widget._take(content)
+    except Exception:
+        _log.debug("a message of the browser was not understood", exc_info=True)
