@@ -204,13 +204,15 @@ def _libraries(answers: Sequence[probe.Answer]) -> tuple[Finding, ...]:
         return ()
     findings = []
     unpacked = libraries.preload()
-    for name, use in (("libatomic.so.1", "to import slangpy"), ("libvulkan.so.1", "for the Vulkan backend")):
+    for name in libraries.SYSTEM_LIBRARIES:
         if name in unpacked.libraries:
             findings.append(Finding(name, "ok", f"from {libraries.folder()}"))
         elif libraries.available(name):
             findings.append(Finding(name, "ok", "of the system"))
         else:
-            needed = name == "libatomic.so.1" or not any(answer.opened for answer in answers)
+            loader = name == "libvulkan.so.1"
+            use = "for the Vulkan backend" if loader else "to import slangpy"
+            needed = not loader or not any(answer.opened for answer in answers)
             state: State = "missing" if needed else "-"
             findings.append(
                 Finding(name, state, f"not there; needed {use}", mend_device() if needed else None)
@@ -250,7 +252,7 @@ def _backend(answer: probe.Answer, anything: bool) -> Finding:
 def _mend_import(answer: probe.Answer) -> str:
     if "No module named" in (answer.error or ""):
         return f"{sys.executable} -m pip install slangpy"
-    if "libatomic" in (answer.error or ""):
+    if "cannot open shared object file" in (answer.error or ""):
         return mend_device()
     return f"{sys.executable} -m pip install --force-reinstall slangpy"
 
@@ -258,7 +260,9 @@ def _mend_import(answer: probe.Answer) -> str:
 def _explain_vulkan(answer: probe.Answer) -> tuple[str, str]:
     """Say why Vulkan does not answer: the user's setting, the loader, no driver, or one that is too old."""
     mine = libraries.user_driver_files()
-    software = f"a GPU's driver, or the software driver (Mesa lavapipe {'.'.join(map(str, LEAST_MESA))} or newer)"
+    software = (
+        f"a GPU's driver, or the software driver (Mesa lavapipe {'.'.join(map(str, LEAST_MESA))} or newer)"
+    )
     if mine is not None:
         lost = [file for file in mine.split(os.pathsep) if not Path(file).exists()]
         why = f"{lost[0]} does not exist" if lost else f"no driver in {mine} answers"

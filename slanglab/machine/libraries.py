@@ -1,7 +1,7 @@
 """Make `import slangpy` and the Vulkan loader find what `slanglab setup-device` unpacked into the user's cache.
 
-slangpy needs libatomic.so.1 to be imported at all and a Vulkan driver to open a device. On a machine where the user may
-not install packages, `software_vulkan` unpacks them into `slanglab.paths.cache() / "system"`:
+slangpy needs libatomic.so.1 and libX11.so.6 to be imported at all and a Vulkan driver to open a device. On a machine
+where the user may not install packages, `software_vulkan` unpacks them into `slanglab.paths.cache() / "system"`:
 
     manifest.json   what is there, in the order in which it must be loaded
     icd.json        tells the Vulkan loader of the driver beside it
@@ -32,6 +32,7 @@ from slanglab import paths
 __all__ = [
     "DRIVER_VARIABLE",
     "GPU_NODES",
+    "SYSTEM_LIBRARIES",
     "Preloaded",
     "available",
     "driver_choice",
@@ -44,6 +45,13 @@ __all__ = [
 
 DRIVER_VARIABLE = "SLANGLAB_DRIVER"
 """`auto` (the default), `system` (never the unpacked driver) or `software` (the software driver even beside a GPU)."""
+
+SYSTEM_LIBRARIES = {
+    "libatomic.so.1": "libatomic1",
+    "libX11.so.6": "libx11-6",
+    "libvulkan.so.1": "libvulkan1",
+}
+"""What slangpy 0.43 takes from the system, and the Debian packages that have it; the first two for its very import."""
 
 _LOADER_VARIABLES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
 GPU_NODES = ("/dev/dri/renderD*", "/dev/nvidia[0-9]*", "/dev/dxg", "/dev/kfd")
@@ -183,7 +191,7 @@ def preload(load: Callable[[str], object] | None = None) -> Preloaded:
     """Load the unpacked libraries and point the Vulkan loader to the unpacked driver, where the system lacks them.
 
     To be called before the first `import slangpy` of a process, in Jupyter kernels too. It does nothing on systems other
-    than Linux, where nothing was unpacked, where libatomic.so.1 is installed and the system's own driver answers, and it
+    than Linux, where nothing was unpacked, where the libraries are installed and the system's own driver answers, and it
     never replaces driver files that the user set (`VK_DRIVER_FILES`, `VK_ICD_FILENAMES`). A second call returns what
     the first one did. It does not raise: what could not be loaded is in `Preloaded.problem`.
 

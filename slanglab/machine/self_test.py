@@ -80,10 +80,11 @@ def polynomial_backward(backend: str) -> Outcome:
 
 
 def _first_backend() -> str:
-    answers = [probe.ask(backend) for backend in probe.backends_here()]
-    for answer in answers:
-        if answer.opened:
-            return answer.backend
+    answers = []
+    for backend in probe.backends_here():
+        answers.append(probe.ask(backend))
+        if answers[-1].opened:
+            return backend
     told = "; ".join(f"{answer.backend}: {answer.loader or answer.error}" for answer in answers)
     raise DeviceError(f"no device opens ({told})", hint="slanglab doctor")
 

@@ -35,15 +35,15 @@ __all__ = ["LEAST_MESA", "gpu_nodes", "install_command", "set_up"]
 LEAST_MESA = (23, 1)
 """First Mesa to try: 22.3.6 lacks VK_KHR_shader_non_semantic_info; that a newer one suffices is tried, not assumed."""
 
-_SMALL = {"libatomic.so.1": "libatomic1", "libvulkan.so.1": "libvulkan1"}
 _DRIVER = "mesa-vulkan-drivers"
+_ASK = "ask the administrator for mesa-vulkan-drivers (23.1 or newer), libvulkan1, libatomic1 and libx11-6"
 _SOURCES_FILE = Path("/etc/apt/sources.list.d/slanglab-backports.sources")
 _OTHER_SYSTEMS = {
-    "fedora": "sudo dnf install mesa-vulkan-drivers vulkan-loader libatomic",
-    "rhel": "sudo dnf install mesa-vulkan-drivers vulkan-loader libatomic",
-    "arch": "sudo pacman -S vulkan-swrast vulkan-icd-loader gcc-libs",
-    "suse": "sudo zypper install libvulkan_lvp libvulkan1 libatomic1",
-    "opensuse": "sudo zypper install libvulkan_lvp libvulkan1 libatomic1",
+    "fedora": "sudo dnf install mesa-vulkan-drivers vulkan-loader libatomic libX11",
+    "rhel": "sudo dnf install mesa-vulkan-drivers vulkan-loader libatomic libX11",
+    "arch": "sudo pacman -S vulkan-swrast vulkan-icd-loader gcc-libs libx11",
+    "suse": "sudo zypper install libvulkan_lvp libvulkan1 libatomic1 libX11-6",
+    "opensuse": "sudo zypper install libvulkan_lvp libvulkan1 libatomic1 libX11-6",
     "gentoo": "sudo emerge media-libs/mesa media-libs/vulkan-loader  # with VIDEO_CARDS=lavapipe, USE=vulkan",
 }
 
@@ -135,10 +135,10 @@ def set_up(say: Callable[[str], None], *, user: bool = False, software: bool = F
         if shutil.which(program) is None:
             raise DeviceError(
                 f"{program} is not there, so the driver cannot be fetched",
-                hint="ask the administrator for mesa-vulkan-drivers (23.1 or newer), libvulkan1 and libatomic1",
+                hint=_ASK,
             )
 
-    small = [package for name, package in _SMALL.items() if not libraries.available(name)]
+    small = [package for name, package in libraries.SYSTEM_LIBRARIES.items() if not libraries.available(name)]
     steps: list[list[str]] = []
     if small and gpu_nodes() and not software:
         steps.append(small)  # the GPU's own driver may lack nothing else
@@ -233,7 +233,7 @@ def _unpack(steps: Sequence[Sequence[str]], say: Callable[[str], None], software
     if not sources:
         raise DeviceError(
             "this system names no package archive in /etc/apt",
-            hint="ask the administrator for mesa-vulkan-drivers (23.1 or newer), libvulkan1 and libatomic1",
+            hint=_ASK,
         )
     unpacker = Unpacker(say)
     answers: list[probe.Answer] = []

@@ -23,7 +23,6 @@ from slanglab.machine.commands import run
 
 __all__ = ["Unpacker", "assemble", "exclusive", "publish", "rewrite_icd", "sizes"]
 
-_IMPORT = ("libatomic.so.1", "libvulkan.so.1")
 _UNITS = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9}
 
 
@@ -82,7 +81,7 @@ def assemble(tree: Path, target: Path, packages: dict[str, str]) -> None:
         driver = Path(json.loads(icd)["ICD"]["library_path"]).name
         if driver not in found:
             raise DeviceError(f"{description.name} names {driver}, which is not among the unpacked packages")
-    always = [name for name in _IMPORT if name in found]
+    always = elf.load_order(libraries.SYSTEM_LIBRARIES, found)
     order = elf.load_order([*always, *([driver] if driver else [])], found)
 
     (target / "lib").mkdir(parents=True)
