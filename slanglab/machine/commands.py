@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-__all__ = ["run"]
+__all__ = ["run", "slanglab_command"]
+
+
+def slanglab_command(*arguments: str) -> str:
+    """Return a command line that runs this environment's `slanglab`, as short as the shell's path allows."""
+    beside = Path(sys.executable).with_name("slanglab.exe" if sys.platform == "win32" else "slanglab")
+    found = shutil.which("slanglab")
+    if found is not None and Path(found) == beside:
+        program = "slanglab"
+    elif beside.exists():
+        program = str(beside)
+    else:
+        program = f"{sys.executable} -m slanglab.cli"
+    return " ".join([program, *arguments])
 
 
 def run(command: Sequence[str], environ: Mapping[str, str] | None = None) -> tuple[int, str]:

@@ -19,6 +19,7 @@ from typing import Literal
 from slanglab import paths
 from slanglab.machine import libraries, probe, vulkan
 from slanglab.machine.apt import upstream_version
+from slanglab.machine.commands import slanglab_command
 from slanglab.machine.software_vulkan import LEAST_MESA, gpu_nodes, install_command
 
 __all__ = ["Finding", "Findings", "Section", "examine", "mend_device"]
@@ -38,7 +39,6 @@ _PACKAGES = (
 )
 _FOR_THE_LAB = ("ipykernel", "jupyterlab")
 _NEWEST_PYTHON_TRIED = (3, 14)
-_SETUP = "slanglab setup-device"
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,8 @@ def mend_device() -> str:
     """Return the one command that gets a device on this machine, without looking at devices (for error messages)."""
     if libraries.user_driver_files() is not None:
         return "unset VK_DRIVER_FILES VK_ICD_FILENAMES"
+    if libraries.driver_choice() == "system" and (libraries.folder() / "manifest.json").exists():
+        return f"unset {libraries.DRIVER_VARIABLE}"
     return install_command() or "install the driver of the GPU, or Mesa's software Vulkan driver (lavapipe)"
 
 
@@ -220,7 +222,7 @@ def _libraries(answers: Sequence[probe.Answer]) -> tuple[Finding, ...]:
     if unpacked.driver:
         findings.append(Finding("driver", "ok", f"the software driver that {unpacked.driver} names"))
     if unpacked.problem:
-        findings.append(Finding("unpacked", "missing", unpacked.problem, _SETUP))
+        findings.append(Finding("unpacked", "missing", unpacked.problem, slanglab_command("setup-device")))
     return tuple(findings)
 
 

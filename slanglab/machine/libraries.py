@@ -111,11 +111,22 @@ def user_driver_files(environ: Mapping[str, str] | None = None) -> str | None:
     A value that an earlier `preload` of this or of the parent process set is not the user's.
     """
     environ = os.environ if environ is None else environ
-    own = str(folder() / "icd.json")
+    own = {str(folder() / "icd.json"), _system_software_files()}
     for variable in _LOADER_VARIABLES:
-        if (value := environ.get(variable)) and value != own:
+        if (value := environ.get(variable)) and value not in own:
             return value
     return None
+
+
+def _system_software_files() -> str:
+    """Return the ICD files of the system's own software driver; several are one for each architecture.
+
+    The Vulkan loader passes over those of another architecture.
+    """
+    folders = ("/etc", "/usr/local/share", "/usr/share")
+    return ":".join(
+        file for base in folders for file in sorted(glob.glob(f"{base}/vulkan/icd.d/lvp_icd*.json"))
+    )
 
 
 def fingerprint(environ: Mapping[str, str] | None = None, nodes: Iterable[str] = GPU_NODES) -> str:
@@ -209,6 +220,9 @@ def _preload(base: Path, load: Callable[[str], object]) -> Preloaded:
     if sys.platform != "linux":
         return Preloaded()
     try:
+        status = base.stat()
+        if status.st_uid not in {0, os.getuid()} or status.st_mode & 0o002:
+            return Preloaded(problem=f"{base} can be changed by other users: nothing is loaded from there")
         manifest: Any = json.loads((base / "manifest.json").read_text())
         machine, libraries, always, driver = (
             str(manifest["machine"]),
@@ -267,7 +281,5 @@ def _point_to_system_software() -> Preloaded:
     """Choose the software driver that the system has, where the user asked for software and none is unpacked."""
     if driver_choice() != "software" or user_driver_files():
         return Preloaded()
-    folders = ("/etc", "/usr/local/share", "/usr/share")
-    found = [file for base in folders for file in sorted(glob.glob(f"{base}/vulkan/icd.d/lvp_icd*.json"))]
-    # Several are one for each architecture; the loader passes over those of another.
-    return Preloaded(driver=_point_loader_to(":".join(found))) if found else Preloaded()
+    files = _system_software_files()
+    return Preloaded(driver=_point_loader_to(files)) if files else Preloaded()

@@ -28,9 +28,10 @@ from slanglab.machine.apt import (
     render_sources,
     upstream_version,
 )
+from slanglab.machine.commands import slanglab_command
 from slanglab.machine.unpack import Unpacker, exclusive, explain, publish
 
-__all__ = ["LEAST_MESA", "gpu_nodes", "install_command", "set_up"]
+__all__ = ["LEAST_MESA", "gpu_nodes", "install_command", "set_up", "uses_apt"]
 
 LEAST_MESA = (23, 1)
 """First Mesa to try: 22.3.6 lacks VK_KHR_shader_non_semantic_info; that a newer one suffices is tried, not assumed."""
@@ -53,6 +54,15 @@ def gpu_nodes() -> list[str]:
     return sorted(path for pattern in libraries.GPU_NODES for path in glob.glob(pattern))
 
 
+def uses_apt(release: Mapping[str, str] | None = None, platform: str = sys.platform) -> bool:
+    """Return whether `set_up` can get packages on this system."""
+    if platform != "linux":
+        return False
+    release = os_release() if release is None else release
+    families = {release.get("ID", ""), *release.get("ID_LIKE", "").split()}
+    return bool(families & {"debian", "ubuntu"}) or bool(shutil.which("apt-get") and shutil.which("dpkg-deb"))
+
+
 def install_command(release: Mapping[str, str] | None = None, platform: str = sys.platform) -> str | None:
     """Return the one command that gets a software Vulkan driver on this system, or None where we know of none.
 
@@ -66,13 +76,10 @@ def install_command(release: Mapping[str, str] | None = None, platform: str = sy
     if platform != "linux":
         return None
     release = os_release() if release is None else release
+    if uses_apt(release, platform):
+        return slanglab_command("setup-device")
     families = [release.get("ID", ""), *release.get("ID_LIKE", "").split()]
-    for family in families:
-        if family in {"debian", "ubuntu"}:
-            return "slanglab setup-device"
-        if family in _OTHER_SYSTEMS:
-            return _OTHER_SYSTEMS[family]
-    return "slanglab setup-device" if shutil.which("apt-get") and shutil.which("dpkg-deb") else None
+    return next((_OTHER_SYSTEMS[family] for family in families if family in _OTHER_SYSTEMS), None)
 
 
 def _first_that_opens(
@@ -123,12 +130,11 @@ def set_up(say: Callable[[str], None], *, user: bool = False, software: bool = F
         raise DeviceError(
             "slangpy is not installed in this Python", hint=f"{sys.executable} -m pip install slangpy"
         )
-    command = install_command()
-    if command != "slanglab setup-device":
+    if not uses_apt():
         system = os_release().get("PRETTY_NAME") or sys.platform
         raise DeviceError(
             f"no device opens ({_reason(answers)}), and SlangLab does not know how to install one on {system}",
-            hint=command
+            hint=install_command()
             or "install the driver of your GPU, or Mesa's software Vulkan driver (lavapipe) 23.1 or newer",
         )
     for program in ("apt-get", "apt-cache", "dpkg-deb"):
@@ -262,6 +268,6 @@ def _unpack(steps: Sequence[Sequence[str]], say: Callable[[str], None], software
 def _still_nothing(answers: Sequence[probe.Answer]) -> DeviceError:
     return DeviceError(
         f"the packages are there, and still no device opens ({_reason(answers)})",
-        hint="`slanglab doctor` shows what each backend answers",
+        hint=f"`{slanglab_command('doctor')}` shows what each backend answers",
         details=f"cache folder: {paths.cache()}",
     )
