@@ -202,6 +202,8 @@ class Apt:
 
     def __init__(self, private: Path | None = None) -> None:
         self.private = private
+        self.trouble = ""
+        """What `update` reported about sources that could not be read."""
         self.options: list[str] = ["-oAcquire::Languages=none", "-oAPT::Color=0", "-oAcquire::Retries=3"]
         if private is not None:
             for part in ("lists/partial", "archives/partial", "sources", "log"):
@@ -231,9 +233,11 @@ class Apt:
             raise AptError("\n".join(errors or text.strip().splitlines()[-5:]))
         return text
 
-    def update(self) -> str:
-        """Fetch the lists; sources that cannot be reached are reported in the returned text, not raised."""
-        return self.run(["apt-get", "update"], check=False)
+    def update(self) -> None:
+        """Fetch the lists. Sources that cannot be reached are kept in `trouble`: the others may suffice."""
+        text = self.run(["apt-get", "update"], check=False)
+        lines = [line for line in text.splitlines() if line.startswith(("E:", "W:", "Err:"))]
+        self.trouble = "\n".join(lines)
 
     def offers(self, package: str) -> list[Available]:
         """Return the versions of a package that the archives offer."""

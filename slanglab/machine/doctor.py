@@ -205,9 +205,9 @@ def _libraries(answers: Sequence[probe.Answer]) -> tuple[Finding, ...]:
     if sys.platform != "linux":
         return ()
     findings = []
-    unpacked = libraries.preload()
+    unpacked = {name for answer in answers for name in answer.unpacked}
     for name in libraries.SYSTEM_LIBRARIES:
-        if name in unpacked.libraries:
+        if name in unpacked:
             findings.append(Finding(name, "ok", f"from {libraries.folder()}"))
         elif libraries.available(name):
             findings.append(Finding(name, "ok", "of the system"))
@@ -219,10 +219,10 @@ def _libraries(answers: Sequence[probe.Answer]) -> tuple[Finding, ...]:
             findings.append(
                 Finding(name, state, f"not there; needed {use}", mend_device() if needed else None)
             )
-    if unpacked.driver:
-        findings.append(Finding("driver", "ok", f"the software driver that {unpacked.driver} names"))
-    if unpacked.problem:
-        findings.append(Finding("unpacked", "missing", unpacked.problem, slanglab_command("setup-device")))
+    for file in dict.fromkeys(answer.driver for answer in answers if answer.driver):
+        findings.append(Finding("driver", "ok", f"the software driver that {file} names"))
+    for problem in dict.fromkeys(answer.unusable for answer in answers if answer.unusable):
+        findings.append(Finding("unpacked", "missing", problem, slanglab_command("setup-device")))
     return tuple(findings)
 
 

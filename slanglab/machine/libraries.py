@@ -224,15 +224,14 @@ def _preload(base: Path, load: Callable[[str], object]) -> Preloaded:
         if status.st_uid not in {0, os.getuid()} or status.st_mode & 0o002:
             return Preloaded(problem=f"{base} can be changed by other users: nothing is loaded from there")
         manifest: Any = json.loads((base / "manifest.json").read_text())
-        machine, libraries, always, driver = (
-            str(manifest["machine"]),
-            [str(name) for name in manifest["libraries"]],
-            [str(name) for name in manifest["import"]],
-            manifest["driver"],
-        )
+        machine = str(manifest["machine"])
+        libraries = [str(name) for name in manifest["libraries"]]
+        always = [str(name) for name in manifest["import"]]
+        driver = manifest["driver"]
+        sizes = {str(name): int(size) for name, size in manifest["sizes"].items()}
     except FileNotFoundError:
         return _point_to_system_software()
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return Preloaded(
             problem=f"{base / 'manifest.json'} cannot be read ({error}); `slanglab setup-device` makes it anew"
         )
@@ -248,10 +247,13 @@ def _preload(base: Path, load: Callable[[str], object]) -> Preloaded:
         for name in names:
             if name in loaded:
                 continue
+            file = base / "lib" / name
             try:
-                _state.handles.append(load(str(base / "lib" / name)))
+                if file.stat().st_size != sizes.get(name):
+                    raise OSError("it is not as long as it was unpacked")
+                _state.handles.append(load(str(file)))
             except OSError as error:
-                return f"{name} of {base} cannot be loaded ({error}); `slanglab setup-device` unpacks it anew"
+                return f"{file} cannot be loaded ({error}); `slanglab setup-device` unpacks it anew"
             loaded.append(name)
         return None
 

@@ -46,6 +46,12 @@ class Answer:
         For "vulkan": what the loader finds, without slangpy.
     loader : str or None
         For "vulkan": why the loader finds nothing, or None.
+    unpacked : tuple of str
+        The libraries that were loaded from the cache folder.
+    driver : str or None
+        The driver file that `libraries.preload` pointed the Vulkan loader to.
+    unusable : str or None
+        Why unpacked libraries could not be used.
     error : str or None
         What went wrong last, or None.
     """
@@ -58,6 +64,9 @@ class Answer:
     adapters: tuple[str, ...] = ()
     drivers: tuple[vulkan.PhysicalDevice, ...] = ()
     loader: str | None = None
+    unpacked: tuple[str, ...] = ()
+    driver: str | None = None
+    unusable: str | None = None
     error: str | None = None
 
     @property
@@ -148,6 +157,9 @@ def read_answer(backend: str, output: str, failure: str | None) -> Answer:
         adapters=tuple(told.get("adapters", ())),
         drivers=tuple(vulkan.PhysicalDevice(**device) for device in told.get("drivers", ())),
         loader=told.get("loader"),
+        unpacked=tuple(told.get("unpacked", ())),
+        driver=told.get("driver"),
+        unusable=told.get("unusable"),
         error=failure or told.get("error"),
     )
 
@@ -163,8 +175,7 @@ def _first_line(error: BaseException) -> str:
 
 def _child(backend: str) -> None:
     done = libraries.preload()
-    if done.problem:
-        _tell(error=done.problem)
+    _tell(unpacked=done.libraries, driver=done.driver, unusable=done.problem)
     if backend == "vulkan":
         try:
             found = vulkan.physical_devices()

@@ -176,13 +176,12 @@ def _choose(
         offer = newest_adequate(apt.offers(_DRIVER), LEAST_MESA)
     if offer is not None:
         return offer.suite
+    if apt.trouble:
+        raise explain(AptError(apt.trouble))
     best = apt.candidate(_DRIVER)
-    least = ".".join(map(str, LEAST_MESA))
     if best is None:
-        raise DeviceError(
-            f"the package archive of this system does not offer {_DRIVER}, or cannot be reached",
-            hint="check the network and `apt-get update`, then run `slanglab setup-device` again",
-        )
+        raise DeviceError(f"the package archive of this system does not offer {_DRIVER}", hint=_ASK)
+    least = ".".join(map(str, LEAST_MESA))
     raise DeviceError(
         f"this system offers Mesa {best}; slangpy needs {least} or newer",
         hint="upgrade the system (Debian 12 with backports, Debian 13 and Ubuntu 24.04 have it)",

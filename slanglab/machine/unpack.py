@@ -21,19 +21,29 @@ from slanglab.machine import elf, libraries
 from slanglab.machine.apt import Apt, AptError, Source, render_sources
 from slanglab.machine.commands import run
 
-__all__ = ["Unpacker", "assemble", "exclusive", "publish", "rewrite_icd", "sizes"]
+__all__ = [
+    "Unpacker",
+    "announced_archives",
+    "announced_space",
+    "assemble",
+    "exclusive",
+    "explain",
+    "publish",
+    "rewrite_icd",
+]
 
 _UNITS = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9}
 
 
-def sizes(text: str) -> tuple[int, int]:
-    """Read from apt's announcement how many bytes it fetches and how many they take when installed."""
+def announced_archives(text: str) -> dict[str, int]:
+    """Read what `apt-get --print-uris install` would fetch: sizes in bytes by file name."""
+    return {name: int(size) for name, size in re.findall(r"^'[^']+' (\S+\.deb) (\d+)", text, re.M)}
 
-    def after(phrase: str) -> int:
-        match = re.search(rf"{phrase}\s+([\d.,]+) ([kMG]?B)", text)
-        return int(float(match[1].replace(",", "")) * _UNITS[match[2]]) if match else 0
 
-    return after("Need to get(?: [\\d.,]+ [kMG]?B/)?"), after("After this operation,")
+def announced_space(text: str) -> int:
+    """Read from apt's announcement how many bytes the packages take when installed, 0 where it says nothing."""
+    match = re.search(r"After this operation, ([\d.,]+) ([kMG]?B) of additional", text)
+    return int(float(match[1].replace(",", "")) * _UNITS[match[2]]) if match else 0
 
 
 def rewrite_icd(text: str, library: str) -> str:
@@ -96,6 +106,8 @@ def assemble(tree: Path, target: Path, packages: dict[str, str]) -> None:
         "libraries": [name for name in order if name != driver],  # the driver is the Vulkan loader's to load
         "driver": driver,
         "packages": packages,
+        # A library that was cut short (a full disk) ends the process that loads it; its length is looked at first.
+        "sizes": {name: (target / "lib" / name).stat().st_size for name in order},
     }
     (target / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n")
 
@@ -176,17 +188,24 @@ class Unpacker:
             If the packages cannot be had, or the space does not suffice.
         """
         install = ["install", "-y", "--no-install-recommends", *(["-t", suite] if suite else []), *packages]
+        # What lies in the archives already is not announced, so an empty folder is put in their place for that.
+        nothing = self.folder / "nothing"
+        (nothing / "partial").mkdir(parents=True, exist_ok=True)
+        kept = self.folder / "archives"
         try:
-            announced = self.apt.run(["apt-get", "--print-uris", *install])
-            fetch, unpacked = sizes(announced)
+            announced = self.apt.run(
+                ["apt-get", f"-oDir::Cache::Archives={nothing}", "--print-uris", *install]
+            )
+            wanted = announced_archives(announced)
+            fetch = sum(size for name, size in wanted.items() if not (kept / name).exists())
+            unpacked = announced_space(announced)
             self._require_space(fetch + unpacked)
             self._say(f"downloading {fetch / 1e6:.0f} MB of packages, {unpacked / 1e6:.0f} MB unpacked")
             self.apt.run(["apt-get", "--download-only", *install])
         except AptError as error:
             raise explain(error) from error
 
-        names = set(re.findall(r"^'[^']+' (\S+\.deb) ", announced, re.M))
-        archives = [path for path in (self.folder / "archives").glob("*.deb") if path.name in names]
+        archives = [kept / name for name in wanted]
         tree, attempt = self.folder / "tree", self.folder / "try"
         for leftover in (tree, attempt):
             shutil.rmtree(leftover, ignore_errors=True)
