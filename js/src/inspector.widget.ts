@@ -5,7 +5,7 @@ import { readInfo } from "./inspector/data.ts";
 import sheet from "./inspector/inspector.css";
 import { Inspector } from "./inspector/inspector.ts";
 import base from "./lib/base.css";
-import { connect } from "./lib/channel.ts";
+import { type Channel, connect, type Message } from "./lib/channel.ts";
 import { h, onWidth } from "./lib/dom.ts";
 import { follow } from "./lib/theme.ts";
 import { tokenSheet } from "./lib/tokens.ts";
@@ -15,22 +15,31 @@ function render({ model, el }: RenderProps): () => void {
   const life = new AbortController();
   const root = h("div", { class: "sl inspector" });
   el.replaceChildren(h("style", {}, tokenSheet() + base + sheet), root);
-  const build = (): Inspector | null => {
+  let inspector: Inspector | null = null;
+  let channel: Channel | null = null;
+  const build = (): void => {
     const info = readInfo(model.get("info"));
-    if (!info)
+    if (info && inspector?.update(info)) return;
+    root.replaceChildren();
+    inspector = info && new Inspector(info, root, life.signal);
+    if (!inspector)
       root.append(h("div", { class: "note" }, "This saved view cannot be read. Run the cell again."));
-    return info && new Inspector(info, root, life.signal);
+    else if (channel) {
+      inspector.draw(Math.floor(root.clientWidth));
+      inspector.start(channel);
+    }
   };
-  const inspector = build();
-  if (inspector) {
-    const listeners = {
-      message: (m: Parameters<Inspector["receive"]>[0]) => inspector.receive(m),
-      lost: () => inspector.lost(),
-    };
-    follow(root, () => inspector.draw(Math.floor(root.clientWidth)), life.signal);
-    onWidth(root, (width) => inspector.draw(width), life.signal);
-    inspector.start(connect(model, el, listeners, life.signal));
-  }
+  build();
+  follow(root, () => inspector?.draw(Math.floor(root.clientWidth)), life.signal);
+  onWidth(root, (width) => inspector?.draw(width), life.signal);
+  const listeners = {
+    message: (m: Message) => inspector?.receive(m),
+    lost: () => inspector?.lost(),
+  };
+  channel = connect(model, el, listeners, life.signal);
+  (inspector as Inspector | null)?.start(channel);
+  model.on("change:info", build);
+  life.signal.addEventListener("abort", () => model.off("change:info", build));
   return () => life.abort();
 }
 

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { Layer, number, readHistogram, readInfo, sliceSize, worst } from "../src/inspector/data.ts";
+import { Layer, leadAxes, number, readHistogram, readInfo, sliceSize, worst } from "../src/inspector/data.ts";
 import { rebin } from "../src/inspector/histogram.ts";
 import { places } from "../src/inspector/jump.ts";
 import { step } from "../src/inspector/keys.ts";
+import { Store } from "../src/inspector/store.ts";
 import { decode, type Message } from "../src/lib/channel.ts";
 import { linear, symlog } from "../src/lib/colormap.ts";
 import { type Clock, Pacer } from "../src/lib/pacer.ts";
@@ -28,6 +29,10 @@ const info = {
   device: "Vulkan",
   bytes: 24,
   form: "picture",
+  axes: { row: 0, col: 1, channel: null },
+  components: 1,
+  image: false,
+  single: true,
   value: statistics,
   gradient: null,
   limit: 0,
@@ -56,7 +61,11 @@ test("info that cannot be trusted is refused", () => {
     { ...info, shape: Array(33).fill(1) },
     { ...info, shape: [3] },
     { ...info, form: "<script>" },
-    { ...info, form: "line" },
+    { ...info, axes: null },
+    { ...info, axes: { row: 0, col: 2, channel: null } },
+    { ...info, axes: { row: 1, col: 1, channel: null } },
+    { ...info, axes: { row: 0, col: null, channel: null } },
+    { ...info, form: "line", axes: { row: null, col: null, channel: null } },
   ])
     assert.equal(readInfo(bad), null, JSON.stringify(bad));
   assert.equal(readInfo({ ...info, value: { ...statistics, nan: -1 } })?.value, null);
@@ -167,9 +176,31 @@ test("a histogram without its last edge is refused", () => {
   assert.equal(readHistogram(m(5, 4), "gradient"), null);
 });
 
-test("slices have the last two axes", () => {
-  assert.deepEqual(sliceSize([8, 96, 128]), { rows: 96, cols: 128 });
-  assert.deepEqual(sliceSize([400]), { rows: 1, cols: 400 });
+test("slices have the axes that are drawn, sliders the others", () => {
+  const a = { shape: [8, 96, 128], axes: { row: 1, col: 2, channel: null } };
+  assert.deepEqual(sliceSize(a), { rows: 96, cols: 128 });
+  assert.deepEqual(leadAxes(a), [0]);
+  const image = { shape: [2, 64, 32, 3], axes: { row: 1, col: 2, channel: 3 } };
+  assert.deepEqual(sliceSize(image), { rows: 64, cols: 32 });
+  assert.deepEqual(leadAxes(image), [0]);
+  assert.deepEqual(sliceSize({ shape: [400], axes: { row: null, col: 0, channel: null } }), {
+    rows: 1,
+    cols: 400,
+  });
+});
+
+test("a place and its cell belong together", () => {
+  const read = readInfo({ ...info, shape: [2, 64, 32, 3], axes: { row: 1, col: 2, channel: 3 } });
+  assert.ok(read);
+  const store = new Store({ ...read, name: "img" }, {} as HTMLElement);
+  store.index = [1, 0, 0, 0];
+  assert.deepEqual(store.place({ row: 5, col: 7 }), [1, 5, 7]);
+  assert.deepEqual(store.cell([1, 5, 7]), { row: 5, col: 7 });
+  assert.equal(store.cell([0, 5, 7]), null);
+  assert.equal(store.element({ row: 5, col: 7 }), "img[1, 5, 7]");
+  assert.equal(store.code, "img[1, :, :, :]");
+  store.window = { row: 3.5, col: 0, rows: 10, cols: 32 };
+  assert.equal(store.code, "img[1, 3:14, :, :]");
 });
 
 test("arrow keys stay inside", () => {

@@ -310,6 +310,8 @@ class SlangWidget(anywidget.AnyWidget):
 
     def close(self) -> None:
         """Take the widget out of every view and let go of all it holds."""
+        if "_gate" not in self.__dict__:
+            return  # the constructor of a subclass failed before there was anything to close
         self._gate.clear()
         self.on_msg(_receive, remove=True)
         layout = self.layout

@@ -23,11 +23,15 @@ export interface Info {
   dtype: string;
   device: string;
   bytes: number;
+  /** The device with its adapter's name. */
+  adapter: string;
   form: Form;
   /** The axes that are drawn down, across, and as channels; null where there is none. */
   axes: { row: number | null; col: number | null; channel: number | null };
   /** Numbers an element has: 1 for a scalar, 3 for a float3 or where an axis is drawn as channels. */
   components: number;
+  /** The components are colours between 0 and 1. */
+  image: boolean;
   /** Every element is a float32, so that an exact picture's numbers are the tensor's own. */
   single: boolean;
   value: Statistics | null;
@@ -95,10 +99,12 @@ export function readInfo(x: unknown): Info | null {
     shape: [...shape],
     dtype: text(x.dtype),
     device: text(x.device),
+    adapter: text(x.adapter),
     bytes: natural(x.bytes) ? x.bytes : 0,
     form: form as Form,
     axes,
     components: natural(x.components) ? x.components : 1,
+    image: x.image === true,
     single: x.single === true,
     value: statistics(x.value),
     gradient: statistics(x.gradient),

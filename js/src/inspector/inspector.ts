@@ -8,7 +8,7 @@ import { Pacer } from "../lib/pacer.ts";
 import { type Cell, isWhole, reveal, type Window, whole, zoom } from "../lib/view.ts";
 import { colourClass, readingText } from "./card.ts";
 import { CurveView } from "./curve_view.ts";
-import { type Info, Layer, number, readHistogram } from "./data.ts";
+import { type Info, Layer, leadAxes, number, readHistogram } from "./data.ts";
 import { jumpList, type Place, places } from "./jump.ts";
 import { PictureView } from "./picture_view.ts";
 import { statisticsTable } from "./statistics.ts";
@@ -46,8 +46,8 @@ export class Inspector implements Actions {
   private speak: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
-    private readonly info: Info,
-    root: HTMLElement,
+    private info: Info,
+    private readonly root: HTMLElement,
     private readonly signal: AbortSignal,
   ) {
     this.store = new Store(info, root);
@@ -73,11 +73,25 @@ export class Inspector implements Actions {
     else if (this.view || this.info.form === "scalar") channel.send("ready");
   }
 
+  /** Take new facts about the same tensor; false where they need another layout. */
+  update(info: Info): boolean {
+    const layout = ({ form, shape, axes, components, value, gradient, fields }: Info): string =>
+      JSON.stringify([form, shape, axes, components, value !== null, gradient !== null, fields.length]);
+    if (layout(info) !== layout(this.info) || info.form === "scalar") return false;
+    this.info = info;
+    this.store.info = info;
+    this.root.querySelector(".head")?.replaceWith(this.head());
+    this.note();
+    this.redraw();
+    return true;
+  }
+
   // ----- parts -----
 
   private head(): HTMLElement {
     const { info } = this;
-    const fact = (text: string): HTMLElement | null => (text ? h("span", { class: "dim" }, text) : null);
+    const fact = (text: string, title?: string): HTMLElement | null =>
+      text ? h("span", { class: "dim", title }, text) : null;
     const bytes = info.bytes ? bytesText(info.bytes) + (info.gradient ? " + gradient" : "") : "";
     const tools =
       info.form === "picture"
@@ -92,7 +106,7 @@ export class Inspector implements Actions {
       { class: "head" },
       info.name ? h("span", { class: "name" }, info.name) : null,
       h("span", { class: "mono" }, shapeText(info.shape)),
-      ...[fact(info.dtype), fact(bytes), fact(info.device)],
+      ...[fact(info.dtype), fact(bytes), fact(info.device, info.adapter)],
       ...this.scalar(),
       this.wait,
       tools,
@@ -116,9 +130,8 @@ export class Inspector implements Actions {
 
   private axes(): HTMLElement {
     const el = h("div", { class: "axes" });
-    const lead = this.info.shape.slice(0, -2);
-    el.hidden = this.info.form !== "picture" || lead.every((n) => n <= 1);
-    for (const [axis, n] of lead.entries()) {
+    for (const axis of leadAxes(this.info)) {
+      const n = this.info.shape[axis] ?? 1;
       if (n <= 1) continue;
       const input = h("input", {
         type: "range",
@@ -142,6 +155,7 @@ export class Inspector implements Actions {
       this.sliders.push({ input, text, axis });
       el.append(h("label", {}, `axis ${axis}`), input, text);
     }
+    el.hidden = this.sliders.length === 0;
     return el;
   }
 
@@ -185,9 +199,8 @@ export class Inspector implements Actions {
   private picture(message: Message): void {
     const { store, info } = this;
     const index = message.meta.index;
-    const lead = info.shape.slice(0, -2);
-    if (!Array.isArray(index) || index.length !== lead.length) return;
-    if (!index.every((k, axis) => Number.isInteger(k) && k >= 0 && k < (lead[axis] ?? 0))) return;
+    if (!Array.isArray(index) || index.length !== info.shape.length) return;
+    if (!index.every((k, axis) => Number.isInteger(k) && k >= 0 && k < (info.shape[axis] ?? 0))) return;
     const layers = { value: Layer.read(message, "value"), gradient: Layer.read(message, "gradient") };
     if (!layers.value) return;
     store.show(layers, index);
@@ -210,9 +223,8 @@ export class Inspector implements Actions {
     const { store } = this;
     this.elements.done();
     if (!Array.isArray(place) || !place.every(Number.isInteger)) return;
-    const [col = 0, row = 0] = [...place].reverse() as number[];
-    const cell = { row: place.length > 1 ? row : 0, col };
-    if (store.place(cell).join() !== place.join()) return;
+    const cell = store.cell(place);
+    if (!cell) return;
     const list = (x: unknown): Exact[] | null =>
       Array.isArray(x)
         ? x.map((v) => (typeof v === "string" && /^-?\d+$/.test(v) ? v.slice(0, 40) : number(v)))
@@ -264,8 +276,7 @@ export class Inspector implements Actions {
     const { store } = this;
     if (store.layers.value.length) this.view?.draw(this.width);
     const jump = this.places.length ? (kind: Kind): void => this.jump(1, kind) : null;
-    const some = KINDS.some((kind) => store.has(kind));
-    this.tables.replaceChildren(...(some ? [statisticsTable(store, this.width < NARROW, jump)] : []));
+    this.tables.replaceChildren(statisticsTable(store, this.width < NARROW, jump));
     this.showPlaces();
     this.code.textContent = store.code;
   }
@@ -309,7 +320,7 @@ export class Inspector implements Actions {
         return r ? [`${kind} ${readingText(store, r).replace("≈", "about")}`] : [];
       });
       const where =
-        this.info.shape.length > 1 ? `row ${cursor.row}, column ${cursor.col}` : `element ${cursor.col}`;
+        this.info.form === "picture" ? `row ${cursor.row}, column ${cursor.col}` : `element ${cursor.col}`;
       this.spoken.textContent = `${where}: ${parts.join(", ")}`;
     }, 400);
   }

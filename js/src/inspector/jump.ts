@@ -3,7 +3,7 @@
 import { chip, h } from "../lib/dom.ts";
 import { count } from "../lib/numbers.ts";
 import type { Cell } from "../lib/view.ts";
-import { type Layer, worst } from "./data.ts";
+import { type Layer, leadAxes, worst } from "./data.ts";
 import { KINDS, type Kind, type Store } from "./store.ts";
 
 const CHIPS = 10;
@@ -43,7 +43,10 @@ const glyph = (flags: number): Element => {
 export function jumpList(store: Store, all: readonly Place[], go: (place: Place) => void): HTMLElement {
   const list = h("div", { class: "jump", role: "group", "aria-label": "elements that are not finite" });
   if (all.length === 0) return list;
-  const slice = store.index.length ? ` in [${store.index.join(", ")}]` : "";
+  const lead = leadAxes(store.info);
+  const slice = lead.length
+    ? ` at ${lead.map((axis) => `axis ${axis} = ${store.index[axis]}`).join(", ")}`
+    : "";
   list.append(h("span", { class: "dim" }, `not finite${slice}:`));
   for (const place of all.slice(0, CHIPS)) {
     const { cell, flags } = place;

@@ -14,6 +14,8 @@ export interface Look {
   scale: Scale;
   /** Figures of the numbers inside cells. */
   sig: number;
+  /** Paint the channels as colours, where the layer has them. */
+  image: boolean;
 }
 
 export interface Frame {
@@ -43,7 +45,7 @@ export function drawData(canvas: HTMLCanvasElement, f: Frame, layers: readonly L
   c.imageSmoothingEnabled = false;
   for (const layer of layers) paint(c, layer, f, g, look);
   const finest = layers[layers.length - 1];
-  if (finest?.exact && g.dx >= NUMBERS_FROM && g.dy >= 16) numbers(c, finest, f, g, look);
+  if (finest?.exact && !look.image && g.dx >= NUMBERS_FROM && g.dy >= 16) numbers(c, finest, f, g, look);
   const thin = new Thinner();
   for (const layer of [...layers].reverse()) marks(c, layer, f, g, look, thin);
   c.restore();
@@ -54,9 +56,13 @@ function paint(c: CanvasRenderingContext2D, layer: Layer, f: Frame, g: Geometry,
   if (rows === 0 || cols === 0) return;
   const image = new ImageData(cols, rows);
   const wash = rgb(c, look.token("wash2"));
+  const colors = look.image ? layer.colors : null;
+  const channels = colors ? colors.length / (rows * cols) : 0;
   for (let i = 0, o = 0; i < mean.length; i++, o += 4) {
     const x = mean[i] ?? Number.NaN;
-    if (Number.isFinite(x)) {
+    if (colors && Number.isFinite(x))
+      for (let k = 0; k < 3; k++) image.data[o + k] = srgb(colors[i * channels + k] ?? 0);
+    else if (Number.isFinite(x)) {
       const k = lutIndex(look.scale.to(x)) * 3;
       image.data[o] = look.map[k] ?? 0;
       image.data[o + 1] = look.map[k + 1] ?? 0;
@@ -82,6 +88,12 @@ function paint(c: CanvasRenderingContext2D, layer: Layer, f: Frame, g: Geometry,
     w.cols * g.dx,
     w.rows * g.dy,
   );
+}
+
+/** A linear light value as a byte of sRGB; what is not finite is black, its mark says more. */
+function srgb(x: number): number {
+  const v = clamp(x, 0, 1) || 0;
+  return 255 * (v <= 0.0031308 ? 12.92 * v : 1.055 * v ** (1 / 2.4) - 0.055);
 }
 
 /** Any CSS colour as bytes: the canvas is the only parser that knows them all. */

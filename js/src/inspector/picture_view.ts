@@ -4,6 +4,7 @@ import { chip, h, onceAFrame } from "../lib/dom.ts";
 import { palette } from "../lib/theme.ts";
 import { type Cell, cellAt, centre, clamp, fit, isWhole, type Window, within, zoom } from "../lib/view.ts";
 import { Card, colourClass, readingText } from "./card.ts";
+import { leadAxes } from "./data.ts";
 import { drawHistogram } from "./histogram.ts";
 import { handleKey } from "./keys.ts";
 import { drawAxes, drawData, type Frame, frameGeometry, type Look, labelRoom } from "./picture.ts";
@@ -51,7 +52,13 @@ export class PictureView implements View {
     const bars = h("canvas", { role: "img", "aria-label": `histogram of the ${kind}, whole tensor` });
     const reading = h("span", { class: "num" });
     const pic = h("div", { class: "pic" }, data, axes);
-    const title = h("div", { class: "title" }, h("b", {}, chip(kind), kind), reading);
+    const title = h(
+      "div",
+      { class: "title" },
+      h("b", {}, chip(kind), kind),
+      h("span", { class: "dim" }, this.store.shown(kind)),
+      reading,
+    );
     const pane: Pane = {
       kind,
       el: h("div", { class: "pane" }, title, pic, bars),
@@ -114,7 +121,9 @@ export class PictureView implements View {
   private label(kind: Kind): string {
     const { info, size, index } = this.store;
     const s = info[kind];
-    const slice = index.length ? `, slice ${index.join(", ")}` : "";
+    const slice = leadAxes(info)
+      .map((axis) => `, axis ${axis} at ${index[axis]}`)
+      .join("");
     const bad = s?.nan ? `, ${s.nan} NaN` : "";
     const range = s ? `, ${this.store.text(s.minimum)} to ${this.store.text(s.maximum)}${bad}` : "";
     return `${kind} of ${info.name || "the tensor"}${slice}, ${size.rows} by ${size.cols}${range}. Arrow keys move, plus and minus zoom.`;

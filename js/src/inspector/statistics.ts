@@ -31,12 +31,19 @@ export function statisticsTable(
   narrow: boolean,
   jump: ((kind: Kind) => void) | null,
 ): HTMLElement {
-  const kinds = KINDS.filter((kind) => store.has(kind));
-  const columns = kinds.map((kind) => {
+  const columns: (Node | string)[][] = [];
+  const names: (Element | string)[][] = [];
+  for (const kind of KINDS) {
     const s = store.info[kind];
-    return s ? cells(s, jump && (() => jump(kind))) : [];
-  });
-  const names = kinds.map((kind) => [chip(kind), kind]);
+    if (!s) continue;
+    columns.push(cells(s, jump && (() => jump(kind))));
+    names.push([chip(kind), kind]);
+  }
+  for (const { name, dtype, statistics } of store.info.fields) {
+    columns.push(statistics ? cells(statistics, null) : HEADS.map(() => "–"));
+    names.push([h("code", {}, name), ` ${dtype}`]);
+  }
+  if (columns.length === 0) return h("div");
   const th = (scope: string, ...kids: Parameters<typeof h>[2][]): Element => h("th", { scope }, ...kids);
   const td = (kid: Node | string | undefined): Element => h("td", { class: "num" }, kid);
   const caption = th("col", "whole tensor");

@@ -36,7 +36,7 @@ export class Store {
   private known = new Map<string, Record<Kind, Exact[] | null>>();
 
   constructor(
-    readonly info: Info,
+    public info: Info,
     readonly root: HTMLElement,
   ) {
     this.size = sliceSize(info);
@@ -52,8 +52,21 @@ export class Store {
     return this.info[kind] !== null;
   }
 
+  /** What a picture shows of elements that have several components. */
+  shown(kind: Kind): string {
+    const n = this.info.components;
+    if (n === 1) return "";
+    return kind === "value" && this.info.image ? "as sRGB" : `mean of ${n} components`;
+  }
+
   look(kind: Kind, token: Look["token"]): Look {
-    return { token, map: this.map(kind), scale: this.scale(kind), sig: kind === "value" ? 3 : 2 };
+    return {
+      token,
+      map: this.map(kind),
+      scale: this.scale(kind),
+      sig: kind === "value" ? 3 : 2,
+      image: kind === "value" && this.info.image,
+    };
   }
 
   private map(kind: Kind): Lut {

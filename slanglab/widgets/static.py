@@ -1,0 +1,239 @@
+"""The still twin of a tensor's view: a PNG and plain text, which a saved notebook shows without kernel and browser code.
+
+The PNG has the pictures of the widget on the light page at twice the resolution, without axes: the text beside it has
+the numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slanglab import look
+from slanglab.tensors.records import Picture, Statistics, Summary
+from slanglab.widgets.raster import SCALE, Image, Plot, levels, mark, panel, png, srgb, thinned, with_bar
+
+__all__ = ["SCALE", "gradient_limit", "is_image", "tensor_png", "tensor_text"]
+
+_WIDTH = 860
+_GAP = 20
+_QUANTILE = 0.999
+_THRESHOLD = 0.01
+
+
+# ----- scales -----
+
+
+def gradient_limit(summary: Summary) -> float:
+    """Return the limit of a gradient's symmetric range: the 99.9 % quantile of its magnitude, from the histogram.
+
+    Nothing less than the quantile is returned, and nothing more than the greatest magnitude; 0 where there is no
+    gradient or all of it is zero.
+    """
+    known, histogram = summary.gradient, summary.gradient_histogram
+    if known is None or known.minimum is None or known.maximum is None:
+        return 0.0
+    most = float(max(abs(known.minimum), abs(known.maximum)))
+    if histogram is None or not histogram.counts.sum():
+        return most
+    magnitude = np.maximum(np.abs(histogram.edges[:-1]), np.abs(histogram.edges[1:]))
+    order = np.argsort(magnitude, kind="stable")
+    reached = np.cumsum(histogram.counts[order]) >= _QUANTILE * histogram.counts.sum()
+    return float(min(most, magnitude[order][np.argmax(reached)]))
+
+
+def _linear(x: NDArray[np.float32], summary: Summary) -> NDArray[np.float64]:
+    known = summary.value
+    low = float(known.minimum) if known and known.minimum is not None else 0.0
+    high = float(known.maximum) if known and known.maximum is not None else 1.0
+    # Halves keep the difference of the largest numbers finite.
+    half = high / 2 - low / 2
+    wide = x.astype(np.float64)
+    return (wide / 2 - low / 2) / half if half > 0 else np.where(np.isnan(wide), np.nan, 0.5)
+
+
+def _symlog(x: NDArray[np.float32], limit: float) -> NDArray[np.float64]:
+    """Map to 0…1 with zero at one half: linear within 1 % of the limit, logarithmic beyond."""
+    limit = limit if limit > 0 else 1.0
+    top = np.arcsinh(1 / _THRESHOLD)
+    result: NDArray[np.float64] = (np.arcsinh(x.astype(np.float64) / (limit * _THRESHOLD)) / top + 1) / 2
+    return result
+
+
+# ----- two axes -----
+
+
+def is_image(summary: Summary, picture: Picture) -> bool:
+    """Say whether elements are shown as colours: three or four channels, all between 0 and 1."""
+    known = summary.value
+    if picture.colors is None or known is None or known.minimum is None or known.maximum is None:
+        return False
+    return known.minimum >= 0 and known.maximum <= 1
+
+
+def _pictures(summary: Summary, value: Picture, gradient: Picture | None) -> Image:
+    page = _WIDTH * SCALE
+    width = (page - _GAP * SCALE) // 2 if gradient is not None else page // 2
+    if is_image(summary, value) and value.colors is not None:
+        panels = [panel(value, srgb(value.colors), width)]
+    else:
+        panels = [with_bar(panel(value, levels(_linear(value.mean, summary), "tide"), width), "tide")]
+    if gradient is not None:
+        t = _symlog(gradient.mean, gradient_limit(summary))
+        panels.append(with_bar(panel(gradient, levels(t, "poles"), width), "poles"))
+    height = max(drawn.shape[0] for drawn in panels)
+    gap = np.full((height, _GAP * SCALE, 3), 255, np.uint8)
+    parts: list[Image] = []
+    for drawn in panels:
+        below = ((0, height - drawn.shape[0]), (0, 0), (0, 0))
+        parts += [gap, np.pad(drawn, below, constant_values=255)]
+    return np.concatenate(parts[1:], axis=1)
+
+
+# ----- one axis -----
+
+
+def _curves(summary: Summary, value: Picture, gradient: Picture | None) -> Image:
+    width, margin = _WIDTH * SCALE, 8 * SCALE
+    heights = {"value": 112 * SCALE, "gradient": 84 * SCALE}
+    parts: list[NDArray[np.float64]] = []
+    marks: list[tuple[float, Picture, NDArray[np.float64]]] = []
+    for kind, picture in (("value", value), ("gradient", gradient)):
+        if picture is None:
+            continue
+        count = picture.window[3] - picture.window[2]
+        block = picture.block[1]
+        starts = np.arange(picture.mean.shape[1]) * block
+        middle = (starts + np.minimum(starts + block, count) - 1) / 2
+        x = margin + middle / max(count - 1, 1) * (width - 2 * margin)
+        if count == 1:
+            x = np.full(1, width / 2)
+        low, high = _extent(picture)
+        if kind == "gradient":
+            high = max(abs(low), abs(high)) or 1.0
+            low = -high
+        image = np.full((heights[kind], width, 3), 255.0)
+        plot = Plot(image, low, high)
+        if kind == "gradient":
+            zero = plot.y(np.zeros(1))
+            plot.blend(slice(0, width), zero - SCALE / 2, zero + SCALE / 2, "edge", 1.0)
+        elif not picture.exact:
+            _band(plot, x, picture)
+        stroke = (2.0 if kind == "value" else 1.5) * SCALE
+        plot.curve(x, picture.mean[0].astype(np.float64), "value", stroke, kind == "gradient")
+        zero_y = float(np.clip(plot.y(np.zeros(1))[0], 6 * SCALE, heights[kind] - 6 * SCALE))
+        marks.append((sum(p.shape[0] for p in parts) + round(zero_y), picture, x))
+        parts.append(image)
+        parts.append(np.full((14 * SCALE, width, 3), 255.0))
+    result = np.rint(np.clip(np.concatenate(parts[:-1]), 0, 255)).astype(np.uint8)
+    for y, picture, x in marks:
+        at = np.flatnonzero(picture.flags[0])
+        for i in at[thinned(x[at], np.zeros(len(at)))] if len(at) else []:
+            mark(result, int(picture.flags[0, i]), float(x[i]), y, 12 * SCALE)
+    return result
+
+
+def _band(plot: Plot, x: NDArray[np.float64], picture: Picture) -> None:
+    """Fill from the least to the greatest element of each block."""
+    known = np.isfinite(picture.minimum[0])
+    if known.any():
+        at = np.arange(plot.image.shape[1]) + 0.5
+        inside = (at >= x[known][0]) & (at <= x[known][-1])
+        first, last = np.flatnonzero(inside)[[0, -1]] if inside.any() else (0, -1)
+        columns = slice(int(first), int(last) + 1)
+        top = plot.y(np.interp(at[columns], x[known], picture.maximum[0][known].astype(np.float64)))
+        bottom = plot.y(np.interp(at[columns], x[known], picture.minimum[0][known].astype(np.float64)))
+        plot.blend(columns, top, bottom, "value", 0.2)
+
+
+def _extent(picture: Picture) -> tuple[float, float]:
+    if not np.isfinite(picture.minimum).any():
+        return -1.0, 1.0
+    low, high = float(np.nanmin(picture.minimum)), float(np.nanmax(picture.maximum))
+    if low == high:
+        room = abs(low) or 1.0
+        return low - room / 2, high + room / 2
+    return low, high
+
+
+# ----- the twins -----
+
+
+def tensor_png(summary: Summary, value: Picture, gradient: Picture | None) -> bytes:
+    """Draw a tensor and its gradient as the widget shows them first.
+
+    Parameters
+    ----------
+    summary : Summary
+        Gives the ranges of the colours.
+    value, gradient : Picture
+        Of one slice. A tensor with one axis is drawn as a curve with the gradient under it, others side by side.
+
+    Returns
+    -------
+    bytes
+        A PNG of at most 1720 pixels' width, to be shown at half its size.
+    """
+    image = (_curves if _is_line(summary, value) else _pictures)(summary, value, gradient)
+    packed = image.astype(np.uint32) @ np.array([65536, 256, 1], np.uint32)
+    colors, index = np.unique(packed, return_inverse=True)
+    if len(colors) > 256:
+        return png(image)
+    palette = np.stack([colors >> 16, colors >> 8 & 255, colors & 255], axis=1).astype(np.uint8)
+    return png(index.reshape(packed.shape).astype(np.uint8), palette)
+
+
+def _is_line(summary: Summary, value: Picture) -> bool:
+    return len(summary.shape) == 1 and value.mean.shape[0] == 1
+
+
+_COLUMNS = ("min", "max", "mean", "std", "zero", "NaN", "+Inf", "-Inf")
+
+
+def _cells(known: Statistics) -> list[str]:
+    measured = (known.minimum, known.maximum, known.mean, known.std)
+    counts = (known.zeros, known.nan, known.posinf, known.neginf)
+    return [
+        *("-" if x is None else look.number(x, ascii=True) for x in measured),
+        *(look.count(n, ascii=True) for n in counts),
+    ]
+
+
+def tensor_text(
+    summary: Summary,
+    name: str = "",
+    value: NDArray[Any] | None = None,
+    gradient: NDArray[Any] | None = None,
+) -> str:
+    """Say in plain text what the view says: a head line, statistics, and the numbers themselves where they are few.
+
+    Parameters
+    ----------
+    summary : Summary
+    name : str
+        The variable's name.
+    value, gradient : ndarray, optional
+        The elements, of a small tensor.
+    """
+    size = look.bytes(summary.bytes) + (" + gradient" if summary.gradient is not None else "")
+    facts = [f"{summary.dtype} {look.shape(summary.shape)}", size, summary.device]
+    lines = [(f"{name}: " if name else "") + ", ".join(fact for fact in facts if fact)]
+    if summary.bytes == 0:
+        return lines[0] + "\nEmpty: no elements to show."
+    rows = [("value", summary.value), ("gradient", summary.gradient)]
+    rows += [(f"{path} {part.dtype}", part.value) for path, part in summary.fields.items()]
+    table = [["", *_COLUMNS]] + [[label, *_cells(known)] for label, known in rows if known is not None]
+    widths = [max(len(row[k]) for row in table) for k in range(len(table[0]))]
+    for row in table:
+        cells = [
+            row[0].ljust(widths[0]),
+            *(cell.rjust(n) for cell, n in zip(row[1:], widths[1:], strict=True)),
+        ]
+        lines.append("  ".join(cells).rstrip())
+    for label, array in (("value", value), ("gradient", gradient)):
+        if array is not None:
+            text = np.array2string(np.asarray(array), separator=", ", max_line_width=100, threshold=1000)
+            lines += [f"{label}:", text] if "\n" in text else [f"{label}: {text}"]
+    return "\n".join([*lines, *summary.notes])
