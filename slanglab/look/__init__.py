@@ -55,10 +55,8 @@ def style(name: str = "style.css") -> str:
     data = tokens()
     pairs = [f"--{key}:{value}" for key, value in data["host"].items()]
     pairs += [f"--{key}:light-dark({light},{dark})" for key, (light, dark) in data["colors"].items()]
-    pairs += [
-        f"--c-{key}:var(--jp-mirror-editor-{key}-color,light-dark({light},{dark}))"
-        for key, (light, dark) in data["code"].items()
-    ]
+    # Not the host's code colours: some of JupyterLab's are too dark on its own dark page.
+    pairs += [f"--c-{key}:light-dark({light},{dark})" for key, (light, dark) in data["code"].items()]
     return _squeeze(text).replace("@tokens;", ";".join(pairs) + ";")
 
 
@@ -184,19 +182,13 @@ def plural(n: int, word: str, *, ascii: bool = False) -> str:
     return f"{count(n, ascii=ascii)} {word}" + ("" if n == 1 else "s")
 
 
-def _figures(x: float, figures: int) -> str:
-    """Round to so many figures without an exponent; trailing zeros stay."""
-    digits = max(0, figures - 1 - math.floor(math.log10(x)))
-    return f"{x:.{digits}f}"
-
-
 def bytes(n: int) -> str:
     """Write an amount of memory in decimal units, with 3 figures from 1 kB: `393 kB`."""
     unit, x = 0, float(n)
     # 999.5 already rounds to 1000, which belongs to the next unit.
     while unit < len(_BYTE_UNITS) - 1 and x >= (1000 if unit == 0 else 999.5):
         unit, x = unit + 1, x / 1000
-    return f"{int(n)} B" if unit == 0 else f"{_figures(x, 3)} {_BYTE_UNITS[unit]}"
+    return f"{int(n)} B" if unit == 0 else f"{f'{x:#.3g}'.rstrip('.')} {_BYTE_UNITS[unit]}"
 
 
 def time(seconds: float, *, ascii: bool = False) -> str:

@@ -146,7 +146,7 @@ def _note(d: Diagnostic) -> str:
     kind, name = {"error": ("e", "cross"), "warning": ("w", "warn"), "note": ("n", "unsure")}[d.severity]
     title = d.title or d.text
     label = "" if d.generated else d.place
-    place = f'<span class="at">{escape(label)}</span>' if label else ""
+    place = f' <span class="at">{escape(label)}</span>' if label else ""
     body = _snippet(d) or (f"<div>{escape(d.text)}</div>" if d.text and d.text != title else "")
     rule = "rule" if d.code and not d.code.startswith("E") else "code"
     rows = [*_notes(d), ("hint", inline(d.hint) if d.hint else ""), (rule, escape(d.code))]
@@ -189,7 +189,10 @@ def _snippet(d: Diagnostic) -> str:
 
 
 def _carets(line: Line, d: Diagnostic) -> str:
-    """Return the carets and the message; under letters of uncertain width the style sheet repeats them unseen instead of spaces."""
+    """Return the carets and the message.
+
+    How wide other than ASCII letters are depends on the font, so there the style sheet repeats the text unseen instead of spaces.
+    """
     spaces, carets = " " * line.indent, "^" * line.carets
     if line.before:
         place = f'<i data-before="{attribute(line.before)}"><span>{spaces}</span>{carets}</i>'
