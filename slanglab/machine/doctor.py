@@ -245,6 +245,8 @@ def _backend(answer: probe.Answer, anything: bool) -> Finding:
         )
     if answer.backend == "vulkan":
         what, command = _explain_vulkan(answer)
+        if anything and command == slanglab_command("setup-device"):
+            command += " --software"  # without it nothing is done where another backend answers
         return Finding("vulkan", "warning" if anything else "missing", what, command)
     if answer.backend == "cuda" and not answer.adapters:
         return Finding("cuda", "-", "no NVIDIA driver answers")
@@ -268,10 +270,8 @@ def _explain_vulkan(answer: probe.Answer) -> tuple[str, str]:
     if mine is not None:
         lost = [file for file in mine.split(os.pathsep) if not Path(file).exists()]
         why = f"{lost[0]} does not exist" if lost else f"no driver in {mine} answers"
-        return f"the Vulkan loader is told to use VK_DRIVER_FILES={mine} only; {why}", mend_device()
-    software = (
-        f"a GPU's driver, or the software driver (Mesa lavapipe {'.'.join(map(str, LEAST_MESA))} or newer)"
-    )
+        what = f"the Vulkan loader is told to use VK_DRIVER_FILES={mine} only; {why}; it needs {software}"
+        return what, mend_device()
     if answer.loader and ("libvulkan" in answer.loader or "vulkan-1" in answer.loader):
         return f"there is no Vulkan loader ({answer.loader}); it needs that and {software}", mend_device()
     if not answer.drivers:

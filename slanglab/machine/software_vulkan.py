@@ -10,7 +10,7 @@ import glob
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from slanglab import paths
@@ -82,14 +82,17 @@ def install_command(release: Mapping[str, str] | None = None, platform: str = sy
     return next((_OTHER_SYSTEMS[family] for family in families if family in _OTHER_SYSTEMS), None)
 
 
-def _first_that_opens(
-    backends: Iterable[str], driver: str | None = None
-) -> tuple[probe.Answer | None, list[probe.Answer]]:
+def _working(software: bool) -> tuple[probe.Answer | None, list[probe.Answer]]:
+    """Return the first answer that will do, and all that were had up to it.
+
+    With `software` only the software Vulkan driver will do.
+    """
     answers = []
-    for backend in backends:
-        answers.append(probe.ask(backend, driver=driver))
-        if answers[-1].opened:
-            return answers[-1], answers
+    for backend in ("vulkan",) if software else probe.backends_here():
+        answer = probe.ask(backend, driver="software" if software else None)
+        answers.append(answer)
+        if answer.opened and (answer.software or not software):
+            return answer, answers
     return None, answers
 
 
@@ -117,9 +120,8 @@ def set_up(say: Callable[[str], None], *, user: bool = False, software: bool = F
     DeviceError
         If no device could be had; says why and what to do.
     """
-    backends = probe.backends_here()
-    working, answers = _first_that_opens(backends, "software" if software else None)
-    if working is not None and (not software or working.software):
+    working, answers = _working(software)
+    if working is not None:
         return working
     if (mine := libraries.user_driver_files()) is not None:
         raise DeviceError(
@@ -222,7 +224,7 @@ def _install(steps: Sequence[Sequence[str]], say: Callable[[str], None], softwar
             )
         except AptError as error:
             raise explain(error) from error
-        working, answers = _first_that_opens(probe.backends_here(), "software" if software else None)
+        working, answers = _working(software)
         if working is not None:
             return working
     raise _still_nothing(answers)
@@ -257,7 +259,7 @@ def _unpack(steps: Sequence[Sequence[str]], say: Callable[[str], None], software
             if not answer.imported or (with_driver and not answer.opened):
                 continue
             publish(attempt / "system", libraries.folder())
-            working, answers = _first_that_opens(probe.backends_here(), "software" if software else None)
+            working, answers = _working(software)
             if working is not None:
                 unpacker.clear()
                 return working
