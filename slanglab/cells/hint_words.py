@@ -17,7 +17,7 @@ SLANGPY_NAMES = {
 
 INTRINSICS = _words(
     "abs acos all any asin atan atan2 bwd_diff ceil clamp cos cosh cross ddx ddy degrees detach determinant diffPair distance "
-    "dot exp exp2 float2 float2x2 float3 float3x3 float4 float4x4 floor fmod frac fwd_diff int2 int3 int4 inverse isfinite isinf "
+    "dot exp exp2 float2 float2x2 float3 float3x3 float4 float4x4 floor fmod frac fwd_diff int2 int3 int4 isfinite isinf "
     "isnan length lerp log log10 log2 max min modf mul normalize pow radians reflect refract round rsqrt saturate sign sin "
     "sincos sinh smoothstep sqrt step tan tanh transpose trunc uint bool float int half double void return struct static const "
     "uniform inout no_diff DifferentialPair IDifferentiable"

@@ -17,6 +17,7 @@ __all__ = ["Line", "excerpt", "visible", "width"]
 _TAB = 4
 _WIDEST = 160  # columns of a line that are shown; the rest is marked by an ellipsis
 _LEAD = 24  # of these, before the place: it stands in view in a narrow cell too
+_REACH = 1000  # characters on each side of the place that are looked at
 _HIDDEN = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 
 
@@ -86,12 +87,15 @@ def _pieces(line: str) -> list[str]:
 
 def excerpt(diagnostic: Diagnostic) -> tuple[Line, ...]:
     """Return the lines of a message as they are shown, all cut to the same columns when one is too long."""
-    cut = {number: _pieces(text[: diagnostic.column + 4 * _WIDEST]) for number, text in diagnostic.source}
-    whole = {number: len(text) for number, text in diagnostic.source}
-    if diagnostic.line not in cut:
+    # Only the neighbourhood of the place is looked at: a line can be a megabyte long.
+    offset = max(0, diagnostic.column - 1 - _REACH)
+    parts = {number: text[offset : diagnostic.column + _REACH] for number, text in diagnostic.source}
+    if diagnostic.line not in parts:
         return ()
+    whole = {number: len(text) - offset for number, text in diagnostic.source}
+    cut = {number: _pieces(text) for number, text in parts.items()}
     hit = cut[diagnostic.line]
-    start = min(max(diagnostic.column - 1, 0), len(hit))
+    start = min(max(diagnostic.column - 1 - offset, 0), len(hit))
     stops = [0, *accumulate(width(p) for p in hit)]
     left = 0
     if stops[-1] > _WIDEST and stops[start] > _WIDEST - _LEAD:
@@ -99,17 +103,16 @@ def excerpt(diagnostic: Diagnostic) -> tuple[Line, ...]:
     lines = []
     for number, pieces in cut.items():
         text, first, last = _window(pieces, left)
-        if last < len(pieces) or whole[number] > len(pieces):
-            text += "…"
+        before_it = "…" if (first or offset) and whole[number] > -offset else ""
+        after_it = "…" if last < len(pieces) or whole[number] > len(pieces) else ""
         if number != diagnostic.line:
-            lines.append(Line(number, text))
+            lines.append(Line(number, before_it + text + after_it))
             continue
-        end = min(max(diagnostic.end_column - 1, start + 1), last)
-        before = "".join(pieces[first:start])
-        indent = (1 if first else 0) + width(before)
+        end = min(max(diagnostic.end_column - 1 - offset, start + 1), last)
+        before = before_it + "".join(pieces[first:start])
         carets = sum(width(p) for p in pieces[start:end]) if end > start else 1
-        odd = "" if before.isascii() else ("…" if first else "") + before
-        lines.append(Line(number, text, True, indent, max(1, carets), odd))
+        odd = "" if before.strip("…").isascii() else before
+        lines.append(Line(number, before_it + text + after_it, True, width(before), max(1, carets), odd))
     return tuple(lines)
 
 
@@ -123,4 +126,4 @@ def _window(pieces: list[str], left: int) -> tuple[str, int, int]:
     while last < len(pieces) and used + width(pieces[last]) <= _WIDEST:
         used += width(pieces[last])
         last += 1
-    return ("…" if first else "") + "".join(pieces[first:last]), first, last
+    return "".join(pieces[first:last]), first, last

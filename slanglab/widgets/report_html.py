@@ -14,6 +14,7 @@ from slanglab.widgets.wording import Wording, main_message, place_from, wording
 __all__ = ["frame", "html", "key_values", "messages", "top"]
 
 _MOST_FUNCTIONS = 12
+_MOST_FOLDED = 200
 _MOST_PARAMETERS = 24
 _MOST_MESSAGES = 8
 _MOST_NAMES = 12
@@ -74,9 +75,11 @@ def _functions(rows: Sequence[FunctionRow]) -> str:
     shown = "".join(_row(r) for r in rows[:_MOST_FUNCTIONS])
     table = f'<table class="fns">{head}<tbody>{shown}</tbody></table>'
     if len(rows) > _MOST_FUNCTIONS:
-        rest = "".join(_row(r) for r in rows[_MOST_FUNCTIONS:])
+        rest = "".join(_row(r) for r in rows[_MOST_FUNCTIONS:_MOST_FOLDED])
         more = f'<table class="fns"><tbody>{rest}</tbody></table>'
-        table += f'<details class="more"><summary>{look.count(len(rows) - _MOST_FUNCTIONS)} more</summary>{more}</details>'
+        left_out = _more(len(rows) - _MOST_FOLDED, "function")
+        title = f"<summary>{look.count(len(rows) - _MOST_FUNCTIONS)} more</summary>"
+        table += f'<details class="more">{title}{more}{left_out}</details>'
     return table
 
 
