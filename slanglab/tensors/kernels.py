@@ -1,0 +1,152 @@
+"""SlangLab's own Slang kernels: loaded from `shaders/` once per device and element type.
+
+A kernel's text is `element.slang` and the kernel's file, after macros that name the element. It is compiled on first use
+(tens of milliseconds) and its target code comes from the device's shader cache in later processes.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from slanglab import paths
+from slanglab.device import is_software
+
+__all__ = ["FORMATS", "Format", "drop", "group_size", "has_wide", "kernel"]
+
+
+@dataclass(frozen=True)
+class Format:
+    """How the elements of one scalar type are read.
+
+    Attributes
+    ----------
+    name : str
+        numpy's name of the type (`float32`, `int8`, `bool`).
+    bits : int
+        Bits an element takes in the buffer. A bool takes 8 or 32, as the backend has it.
+    form : str
+        `FLOAT`, `SIGNED`, `UNSIGNED` or `BOOL`.
+    """
+
+    name: str
+    bits: int
+    form: str
+
+    @property
+    def wide(self) -> bool:
+        """Whether sums need double precision: float32 does not hold these elements exactly."""
+        return self.form != "BOOL" and (self.bits == 64 or (self.bits == 32 and self.form != "FLOAT"))
+
+
+FORMATS = {
+    **{f"float{bits}": Format(f"float{bits}", bits, "FLOAT") for bits in (16, 32, 64)},
+    **{f"int{bits}": Format(f"int{bits}", bits, "SIGNED") for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": Format(f"uint{bits}", bits, "UNSIGNED") for bits in (8, 16, 32, 64)},
+}
+"""The scalar types, by numpy's names; bool is made where its size is known."""
+
+_RAW = {8: "uint8_t", 16: "uint16_t", 32: "uint", 64: "uint64_t"}
+
+
+class _Shelf:
+    """The kernels of one device."""
+
+    def __init__(self, device: Any) -> None:
+        self.device = weakref.ref(device)
+        self.kernels: dict[tuple[object, ...], Any] = {}
+
+
+_shelves: dict[int, _Shelf] = {}
+# By the device's id: a mapping that held the device, even weakly as its key, would never let go of it,
+# since each kernel in it holds the device too. A shelf goes when its device is closed or dropped.
+
+
+def drop(device: Any) -> None:
+    """Forget the kernels of `device`, which otherwise keep it alive; a closed device drops them itself."""
+    _shelves.pop(id(device), None)
+
+
+def _shelf(device: Any) -> _Shelf:
+    shelf = _shelves.get(id(device))
+    if shelf is None or shelf.device() is not device:
+        key = id(device)
+        shelf = _shelves[key] = _Shelf(device)
+        device.register_device_close_callback(lambda _: _shelves.pop(key, None))
+    return shelf
+
+
+@cache
+def _text(name: str) -> str:
+    return (paths.shaders() / name).read_text(encoding="utf-8")
+
+
+def has_wide(device: Any) -> bool:
+    """Whether the device computes in double precision and with 64-bit integers."""
+    import slangpy as spy
+
+    return bool(device.has_feature(spy.Feature.double) and device.has_feature(spy.Feature.int64))
+
+
+def group_size(device: Any) -> int:
+    """Return the threads of one group in these kernels."""
+    # On a processor few threads with long runs are quicker than many with short ones.
+    return 16 if is_software(device) else 128
+
+
+def kernel(device: Any, file: str, entry: str, form: Format, **macros: int) -> Any:
+    """Return a compute kernel for elements of one format.
+
+    Parameters
+    ----------
+    device : slangpy.Device
+        The device to run on.
+    file, entry : str
+        The file in `shaders/` without its ending, and the entry point in it.
+    form : Format
+        The element's type. With the macro `RATIO` that of the operands.
+    **macros
+        Further macros of the kernel (see the head of its file).
+
+    Returns
+    -------
+    slangpy.ComputeKernel
+        Kept until the device is closed or `drop` is called.
+    """
+    kernels = _shelf(device).kernels
+    key = (file, entry, form.bits, form.form, *sorted(macros.items()))
+    found = kernels.get(key)
+    if found is None:
+        # A quotient of halves leaves their range: it is classed and summed as a float32.
+        bits = max(form.bits, 32) if macros.get("RATIO") else form.bits
+        defined: dict[str, object] = {
+            "RAW": _RAW[bits],
+            "BITS": bits,
+            "SOURCE": _RAW[form.bits],
+            "SOURCE_BITS": form.bits,
+            "FORM": f"FORM_{form.form}",
+            "WIDE": int(form.wide),
+            "RATIO": 0,
+            "TEAM": 1,
+            **macros,
+        }
+        head = "".join(f"#define {name} {value}\n" for name, value in defined.items())
+        text = "\n".join(
+            [
+                head,
+                '#line 1 "element.slang"',
+                _text("element.slang"),
+                f'#line 1 "{file}.slang"',
+                _text(f"{file}.slang"),
+            ]
+        )
+        # A module name is single-use in a session, so it says everything that the text depends on.
+        label = "-".join(
+            [f"slanglab/{file}", form.form, str(form.bits), *(f"{k}{v}" for k, v in sorted(macros.items()))]
+        )
+        module = device.load_module_from_source(label.lower(), text)
+        program = device.link_program([module], [module.entry_point(entry)])
+        found = kernels[key] = device.create_compute_kernel(program)
+    return found
