@@ -10,17 +10,16 @@ from __future__ import annotations
 import difflib
 import re
 import unicodedata
-from collections.abc import Iterator
-from typing import Any
 
 from slanglab.cells.diagnostics import Diagnostic
 from slanglab.cells.hint_words import ATTRIBUTES, ELSEWHERE, INTRINSICS, LOOKALIKES, SLANGPY_NAMES
 from slanglab.cells.hints_python import closest, python_hint
+from slanglab.cells.outline import Outline
 
 __all__ = ["closest", "hint", "python_hint"]
 
 
-def hint(diagnostic: Diagnostic, outline: Any = None) -> str | None:
+def hint(diagnostic: Diagnostic, outline: Outline | None = None, first_line: int = 1) -> str | None:
     """Return what to do about a message of the compiler, or None where that is not known.
 
     Parameters
@@ -28,14 +27,20 @@ def hint(diagnostic: Diagnostic, outline: Any = None) -> str | None:
     diagnostic : Diagnostic
         With its source lines, from which a replacement is made.
     outline : Outline, optional
-        The names that the cell declares (`slanglab.cells.symbols`), for "did you mean".
+        The names that the cell declares, for "did you mean".
+    first_line : int
+        The number that the outline's line 1 has in the diagnostic: 2 for a cell whose first line is `%%slang`.
     """
     if diagnostic.generated:
         return None
-    for rule in (_odd_character, _BY_CODE.get(diagnostic.code)):
-        if rule is not None and (found := rule(diagnostic, outline)):
-            return found
-    return None
+    if found := _odd_character(diagnostic):
+        return found
+    if diagnostic.code == "E30015":
+        return _undefined(diagnostic, outline, first_line - 1)
+    if diagnostic.code == "E30027":
+        return _member(diagnostic, outline)
+    rule = _BY_CODE.get(diagnostic.code)
+    return rule(diagnostic) if rule is not None else None
 
 
 # ----- the text at the place -----
@@ -79,7 +84,7 @@ def _arguments(line: str, at: int) -> tuple[list[str], int] | None:
     return None
 
 
-def _odd_character(diagnostic: Diagnostic, outline: Any) -> str | None:
+def _odd_character(diagnostic: Diagnostic) -> str | None:
     line = _line(diagnostic)
     first, last = diagnostic.column - 1, max(diagnostic.end_column - 1, diagnostic.column)
     for at, character in enumerate(line[first:last], first):
@@ -102,41 +107,24 @@ def _odd_character(diagnostic: Diagnostic, outline: Any) -> str | None:
 # ----- undefined names -----
 
 
-def _declared(outline: Any) -> Iterator[tuple[str, str, int, Any]]:
-    """Walk the declarations of an outline: name, kind, line, and the function that a parameter belongs to.
-
-    Only names and lines are read, so that any tree of declarations will do.
-    """
-    for group, kind in (
-        ("functions", "function"),
-        ("structs", "struct"),
-        ("constants", "constant"),
-        ("globals", "constant"),
-    ):
-        for item in getattr(outline, group, None) or ():
-            yield item.name, kind, getattr(item, "line", 0), None
-            for parameter in getattr(item, "parameters", None) or ():
-                yield (
-                    parameter.name,
-                    "parameter",
-                    getattr(parameter, "line", 0) or getattr(item, "line", 0),
-                    item,
-                )
+def _in_reach(diagnostic: Diagnostic, outline: Outline | None, shift: int) -> dict[str, tuple[str, int]]:
+    """Return the names that could be meant at the place, with kind and line: parameters of other functions are not."""
+    if outline is None:
+        return {}
+    found = {struct.name: ("struct", struct.line) for struct in outline.structs}
+    found.update({variable.name: ("variable", variable.line) for variable in outline.globals})
+    for function in outline.functions:
+        found[function.name] = ("function", function.line)
+    at = diagnostic.line - shift
+    for function in outline.functions:
+        if function.line <= at <= max(function.end_line, function.line):
+            found.update(
+                {p.name: ("parameter", p.line or function.line) for p in function.parameters if p.name}
+            )
+    return {name: (kind, line + shift) for name, (kind, line) in found.items()}
 
 
-def _in_reach(diagnostic: Diagnostic, outline: Any) -> dict[str, tuple[str, int]]:
-    """Return the names that could be meant at the place: parameters of other functions are not."""
-    declared = list(_declared(outline)) if outline is not None else []
-    starts = [line for _, kind, line, _ in declared if kind == "function" and line <= diagnostic.line]
-    enclosing = max(starts, default=0)
-    return {
-        name: (kind, line)
-        for name, kind, line, owner in declared
-        if name and (owner is None or getattr(owner, "line", 0) == enclosing)
-    }
-
-
-def _undefined(diagnostic: Diagnostic, outline: Any) -> str | None:
+def _undefined(diagnostic: Diagnostic, outline: Outline | None, shift: int) -> str | None:
     name = next(iter(_quoted(diagnostic)), "") or _token(diagnostic)
     if not name:
         return None
@@ -148,7 +136,7 @@ def _undefined(diagnostic: Diagnostic, outline: Any) -> str | None:
         return f"Slang has no constant for it: write `static const float {name} = 3.14159265;`"
     if name in ("np", "math", "torch"):
         return "functions of Slang stand alone: write `sin(x)`, not `" + name + ".sin(x)`"
-    known = _in_reach(diagnostic, outline)
+    known = _in_reach(diagnostic, outline, shift)
     if not known:
         nearby = (
             word for _, text in diagnostic.source for word in re.findall(r"[^\W\d]\w*", text.split("//")[0])
@@ -171,12 +159,12 @@ def _likeness(a: str, b: str) -> float:
     return difflib.SequenceMatcher(None, a, b).ratio()
 
 
-def _attribute(diagnostic: Diagnostic, outline: Any) -> str | None:
+def _attribute(diagnostic: Diagnostic) -> str | None:
     found = closest(next(iter(_quoted(diagnostic)), ""), ATTRIBUTES)
     return f"did you mean `[{found}]`? As it stands it has no effect" if found else None
 
 
-def _no_module(diagnostic: Diagnostic, outline: Any) -> str | None:
+def _no_module(diagnostic: Diagnostic) -> str | None:
     name = re.sub(r"\.slang$", "", next(iter(_quoted(diagnostic)), ""))
     if not re.fullmatch(r"[^\W\d][\w.]*", name):
         return "no file of that name lies next to the notebook"
@@ -188,7 +176,7 @@ def _no_module(diagnostic: Diagnostic, outline: Any) -> str | None:
 # ----- members: slangpy's tensors had other methods -----
 
 
-def _member(diagnostic: Diagnostic, outline: Any) -> str | None:
+def _member(diagnostic: Diagnostic, outline: Outline | None) -> str | None:
     quoted = _quoted(diagnostic)
     if len(quoted) < 2:
         return None
@@ -198,10 +186,10 @@ def _member(diagnostic: Diagnostic, outline: Any) -> str | None:
     if vector := re.fullmatch(r"vector<\w+,\s*([234])>", owner):
         return "it has the components " + ", ".join(f"`.{c}`" for c in "xyzw"[: int(vector[1])])
     fields = [
-        f.name
-        for struct in getattr(outline, "structs", None) or ()
+        part.name
+        for struct in (outline.structs if outline is not None else ())
         if struct.name == owner
-        for f in [*(getattr(struct, "fields", None) or ()), *(getattr(struct, "methods", None) or ())]
+        for part in (*struct.fields, *struct.properties, *struct.methods)
     ]
     found = closest(member, fields)
     return f"did you mean `.{found}`?" if found else None
@@ -255,7 +243,7 @@ def _tensor_member(diagnostic: Diagnostic, member: str, owner: str, tensor: re.M
 # ----- derivatives -----
 
 
-def _loop(diagnostic: Diagnostic, outline: Any) -> str | None:
+def _loop(diagnostic: Diagnostic) -> str | None:
     line = _line(diagnostic)
     at, word = diagnostic.column - 1, _token(diagnostic)
     header = line[at:].rstrip()
@@ -270,14 +258,14 @@ def _loop(diagnostic: Diagnostic, outline: Any) -> str | None:
     return f"write {written}{bound}"
 
 
-def _call_without_derivative(diagnostic: Diagnostic, outline: Any) -> str | None:
+def _call_without_derivative(diagnostic: Diagnostic) -> str | None:
     name = next(iter(_quoted(diagnostic)), "")
     if not name:
         return None
     return f"write `[Differentiable]` before `{name}`, or `no_diff {name}(…)` where no gradient shall pass through the call"
 
 
-def _plain_struct(diagnostic: Diagnostic, outline: Any) -> str | None:
+def _plain_struct(diagnostic: Diagnostic) -> str | None:
     return "declare the struct as `struct Name : IDifferentiable`, or its gradients stay zero"
 
 
@@ -292,7 +280,7 @@ def _close_struct(name: str) -> str:
     return f"write `;` after the `}}` of `struct {name}`, or begin a new line there"
 
 
-def _expected(diagnostic: Diagnostic, outline: Any) -> str | None:
+def _expected(diagnostic: Diagnostic) -> str | None:
     line = _line(diagnostic)
     text = diagnostic.text or diagnostic.title
     before = line[: diagnostic.column - 1]
@@ -317,12 +305,12 @@ def _expected(diagnostic: Diagnostic, outline: Any) -> str | None:
     return None
 
 
-def _keyword_as_name(diagnostic: Diagnostic, outline: Any) -> str | None:
+def _keyword_as_name(diagnostic: Diagnostic) -> str | None:
     struct = re.search(r"\bstruct\s+(\w+)[^{};]*\{[^{}]*\}\s*$", _line(diagnostic)[: diagnostic.column - 1])
     return _close_struct(struct[1]) if struct else None
 
 
-def _mismatch(diagnostic: Diagnostic, outline: Any) -> str | None:
+def _mismatch(diagnostic: Diagnostic) -> str | None:
     vectors = re.fullmatch(
         r".*'vector<(\w+),(\d)>', got 'vector<\1,(\d)>'", diagnostic.text or diagnostic.title
     )
@@ -331,32 +319,32 @@ def _mismatch(diagnostic: Diagnostic, outline: Any) -> str | None:
     return None
 
 
-def _conversion(diagnostic: Diagnostic, outline: Any) -> str | None:
+def _conversion(diagnostic: Diagnostic) -> str | None:
     types = _quoted(diagnostic)
     return f"write the conversion where it is meant: `{types[1]}(…)`" if len(types) == 2 else None
 
 
-def _uninitialized(diagnostic: Diagnostic, outline: Any) -> str | None:
+def _uninitialized(diagnostic: Diagnostic) -> str | None:
     name = next(iter(_quoted(diagnostic)), "")
     return f"give `{name}` a value where it is declared" if name else None
 
 
-def _no_return(diagnostic: Diagnostic, outline: Any) -> str | None:
+def _no_return(diagnostic: Diagnostic) -> str | None:
     return "let every way through the function end with `return …;`: without it the first call fails"
 
 
-def _unresolved(diagnostic: Diagnostic, outline: Any) -> str | None:
+def _unresolved(diagnostic: Diagnostic) -> str | None:
     name = next(iter(_quoted(diagnostic)), "")
     if re.search(rf"\bextern\b[^;(]*\b{re.escape(name)}\b\s*;", _line(diagnostic)):
         return f"give it a value: `.constants({{'{name}': 7}})` on the function before the call"
     return None
 
 
-def _recursion(diagnostic: Diagnostic, outline: Any) -> str | None:
+def _recursion(diagnostic: Diagnostic) -> str | None:
     return "a kernel cannot call itself: write a loop, with `[MaxIters(N)]` where it is differentiated"
 
 
-def _twice(diagnostic: Diagnostic, outline: Any) -> str | None:
+def _twice(diagnostic: Diagnostic) -> str | None:
     return "delete one of the two, or give it another name"
 
 
@@ -365,9 +353,7 @@ _BY_CODE = {
     "E20001": _expected,
     "E20002": _expected,
     "E20103": _keyword_as_name,
-    "E30015": _undefined,
     "E30019": _mismatch,
-    "E30027": _member,
     "E30081": _conversion,
     "E30201": _twice,
     "E30510": _loop,

@@ -1,16 +1,15 @@
 """What to do about a message. Each replacement here was compiled with slangpy 0.43.1; its errors are real texts."""
 
-from types import SimpleNamespace
-
 import pytest
 from slangpy_texts import COMPILES, messages
 
 from slanglab.cells.diagnostics import Diagnostic
 from slanglab.cells.hints import closest, hint, python_hint
+from slanglab.cells.symbols import outline
 
 
-def first_hint(case, outline=None):
-    return next((h for d in messages(case) if (h := hint(d, outline))), None)
+def first_hint(case):
+    return next((h for d in messages(case) if (h := hint(d))), None)
 
 
 @pytest.mark.parametrize(
@@ -90,16 +89,16 @@ def test_old_tensor_methods(line, member, owner, expected):
     assert expected in hint(d)
 
 
-OUTLINE = SimpleNamespace(
-    functions=[
-        SimpleNamespace(name="soft", line=2, parameters=[SimpleNamespace(name="sharpness", line=2)]),
-        SimpleNamespace(name="f", line=5, parameters=[SimpleNamespace(name="alpha", line=5)]),
-    ],
-    structs=[
-        SimpleNamespace(
-            name="Ray", line=1, fields=[SimpleNamespace(name="origin")], methods=[SimpleNamespace(name="at")]
-        )
-    ],
+OUTLINE = outline(
+    """struct Ray { float3 origin; float3 at(float t) { return origin; } }
+float soft(float y, float sharpness) { return y; }
+static const float scale = 2.0;
+
+float f(float x, float alpha)
+{
+    return x;
+}
+"""
 )
 
 
@@ -124,6 +123,7 @@ def undefined(name, line=6):
         ("Alpha", "did you mean the parameter `alpha` (line 5)?"),
         ("sotf", "did you mean the function `soft` (line 2)?"),
         ("ray", "did you mean the struct `Ray` (line 1)?"),
+        ("scael", "did you mean the variable `scale` (line 3)?"),
         ("sqtr", "did you mean `sqrt`?"),
         ("vec3", "Slang has no `vec3`: write `float3`"),
         ("mix", "Slang has no `mix`: write `lerp`"),
@@ -136,9 +136,14 @@ def test_did_you_mean(name, expected):
 
 
 def test_parameters_of_other_functions_are_not_meant():
-    assert "sharpness" in hint(undefined("sharpnes", line=3), OUTLINE)
+    assert "sharpness" in hint(undefined("sharpnes", line=2), OUTLINE)
     found = hint(undefined("sharpnes", line=6), OUTLINE)
     assert found is None or "sharpness" not in found
+
+
+def test_lines_are_those_of_the_notebook_cell():
+    assert hint(undefined("alhpa", line=7), OUTLINE, 2) == "did you mean the parameter `alpha` (line 6)?"
+    assert "alpha" not in (hint(undefined("alhpa", line=4), OUTLINE, 2) or "")
 
 
 def test_nothing_is_said_where_nothing_is_near():
