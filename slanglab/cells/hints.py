@@ -185,12 +185,11 @@ def _member(diagnostic: Diagnostic, outline: Outline | None) -> str | None:
         return _tensor_member(diagnostic, member, owner, tensor)
     if vector := re.fullmatch(r"vector<\w+,\s*([234])>", owner):
         return "it has the components " + ", ".join(f"`.{c}`" for c in "xyzw"[: int(vector[1])])
-    fields = [
-        part.name
-        for struct in (outline.structs if outline is not None else ())
-        if struct.name == owner
-        for part in (*struct.fields, *struct.properties, *struct.methods)
-    ]
+    fields: list[str] = []
+    for struct in outline.structs if outline is not None else ():
+        if struct.name == owner:
+            fields += [f.name for f in (*struct.fields, *struct.properties)]
+            fields += [m.name for m in struct.methods]
     found = closest(member, fields)
     return f"did you mean `.{found}`?" if found else None
 

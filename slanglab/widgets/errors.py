@@ -110,7 +110,7 @@ def _said(error: SlangLabError) -> str:
 
 def _is_word(message: str) -> bool:
     """Tell whether a message begins with a word of ours, and not with the name of an argument."""
-    return message.split(" ", 1)[0] in ("a", "an", "the", "there", "its", "slangpy", "parameter")
+    return message.split(" ", 1)[0] in ("a", "an", "the", "there", "its", "slangpy", "parameter", "argument")
 
 
 def _expected_and_given(error: Any) -> list[tuple[str, str]]:

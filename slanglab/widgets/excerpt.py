@@ -113,6 +113,11 @@ def excerpt(diagnostic: Diagnostic) -> tuple[Line, ...]:
         carets = sum(width(p) for p in pieces[start:end]) if end > start else 1
         odd = "" if before.strip("…").isascii() else before
         lines.append(Line(number, before_it + text + after_it, True, width(before), max(1, carets), odd))
+    # Blank lines show nothing at the edges.
+    while len(lines) > 1 and not lines[0].hit and not lines[0].text.strip():
+        del lines[0]
+    while len(lines) > 1 and not lines[-1].hit and not lines[-1].text.strip():
+        del lines[-1]
     return tuple(lines)
 
 

@@ -120,7 +120,7 @@ def messages(diagnostics: Sequence[Diagnostic]) -> list[str]:
         lines.append(
             f"  also: {f'{place}: ' if place else ''}{word}{visible(d.title if d.generated else d.text or d.title)}"
         )
-        if d.hint:
+        if d.hint and d.hint != main.hint:
             lines.append(f"        hint: {visible(d.hint)}")
     if len(others) > _MOST_MESSAGES:
         lines.append(f"  and {look.count(len(others) - _MOST_MESSAGES, ascii=True)} more")
