@@ -15,7 +15,7 @@ INSTALL = $(PIP) install --quiet --constraint constraints.txt
 IN_JS = cd js && PATH="$(CURDIR)/$(BIN):$$PATH"
 JS := $(shell find js -name node_modules -prune -o -type f -print 2>/dev/null)
 TESTS := $(wildcard tests/unit tests/device tests/browser)
-APT_INSTALL := apt-get install -y -qq --no-install-recommends
+APT_INSTALL := apt-get install -y -qq --no-install-recommends -o Dpkg::Use-Pty=0
 IS_ROOT_WITH_APT := [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null
 
 export DEBIAN_FRONTEND := noninteractive
@@ -30,16 +30,22 @@ lab: $(STAMPS)/lab $(STAMPS)/js $(STAMPS)/device
 	@$(BIN)/slanglab self-test || { $(BIN)/slanglab setup-device && $(BIN)/slanglab self-test; }
 	@exec $(BIN)/slanglab lab $(ARGS)
 
-test: lint $(STAMPS)/device $(STAMPS)/browser
-	@if [ -f js/package.json ]; then $(IN_JS) npm run --if-present test; fi
-	$(BIN)/python -m pytest $(TESTS) $(ARGS)
+# One run tells all that fails: the tests run after a finding of lint too, and the exit status counts both.
+test: $(STAMPS)/test $(STAMPS)/js $(STAMPS)/device $(STAMPS)/browser
+	@failed=; $(MAKE) --no-print-directory lint || failed=1; \
+	if [ -f js/package.json ]; then ( $(IN_JS) npm run --if-present test ) || failed=1; fi; \
+	if [ -n "$$failed" ]; then echo "make test: lint or the JavaScript tests failed, see above; the Python tests follow"; fi; \
+	$(BIN)/python -m pytest $(TESTS) $(ARGS) || failed=1; \
+	[ -z "$$failed" ]
 
 lint: $(STAMPS)/test $(STAMPS)/js
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	@if grep -q '^\[tool.importlinter' pyproject.toml; then echo $(BIN)/lint-imports; $(BIN)/lint-imports; fi
-	@if [ -f js/package.json ]; then $(IN_JS) npm run lint; fi
+	@failed=; run() { echo "$$*"; "$$@" || failed=1; }; \
+	run $(BIN)/ruff check .; \
+	run $(BIN)/ruff format --check .; \
+	run $(BIN)/mypy; \
+	if grep -q '^\[tool.importlinter' pyproject.toml; then run $(BIN)/lint-imports; fi; \
+	if [ -f js/package.json ]; then ( $(IN_JS) npm run lint ) || failed=1; fi; \
+	[ -z "$$failed" ]
 
 js: $(STAMPS)/js
 
@@ -54,7 +60,7 @@ $(STAMPS)/venv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "SlangLab needs Python 3.11 or newer; say which with: make lab PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || if $(IS_ROOT_WITH_APT); \
-	  then apt-get update -qq && $(APT_INSTALL) python3-venv; \
+	  then apt-get update -qq && $(APT_INSTALL) python3-venv >/dev/null; \
 	  else echo "Python's venv module is missing; install it with: sudo apt install python3-venv" >&2; exit 1; fi
 	$(PYTHON) -m venv $(VENV)
 	@$(INSTALL) --upgrade pip  # pip 23.0 of Debian 12 finds conflicts in these constraints that are none
@@ -84,8 +90,9 @@ $(STAMPS)/device: | $(STAMPS)/lab
 
 # Debian's Chromium; Ubuntu's archive has none that runs in a container, and without root there is Playwright's own.
 $(STAMPS)/browser: | $(STAMPS)/test
+	@echo "looking for a browser for the tests"
 	@if command -v chromium >/dev/null || command -v google-chrome >/dev/null; then :; \
-	elif $(IS_ROOT_WITH_APT) && apt-get update -qq && $(APT_INSTALL) chromium fonts-dejavu-core; then :; \
+	elif $(IS_ROOT_WITH_APT) && apt-get update -qq && $(APT_INSTALL) chromium fonts-dejavu-core >/dev/null; then :; \
 	elif [ "$$(id -u)" = 0 ]; then $(BIN)/python -m playwright install --with-deps chromium; \
 	else $(BIN)/python -m playwright install chromium; fi
 	@touch $@

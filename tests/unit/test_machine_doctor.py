@@ -31,6 +31,7 @@ def quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("VK_DRIVER_FILES", "VK_ICD_FILENAMES", libraries.DRIVER_VARIABLE):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(libraries, "available", lambda name: True)
     monkeypatch.setattr(software_vulkan, "os_release", lambda: DEBIAN)
 
 
