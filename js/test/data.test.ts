@@ -134,12 +134,25 @@ test("frames whose sizes do not fit are refused", () => {
 
 test("places are in reading order and join value and gradient", () => {
   const value = Layer.read(message() as Message, "value") as Layer;
-  const found = places({ value, gradient: value });
+  const found = places({ value: [value], gradient: [value] });
   assert.deepEqual(
     found.map((p) => p.cell),
     [value.cell(3), value.cell(4)],
   );
   assert.deepEqual(found[1]?.flags, { value: 6, gradient: 6 });
+  const finer = Layer.read(
+    message({ meta: { index: [], value: { block: [1, 1], window: [2, 0, 2, 3] } } }) as Message,
+    "value",
+  ) as Layer;
+  // Texel 3 of the coarse layer lies under the finer one, texel 4 beside it.
+  assert.deepEqual(
+    places({ value: [value, finer] }).map((p) => [p.cell, p.block]),
+    [
+      [finer.cell(3), [1, 1]],
+      [finer.cell(4), [1, 1]],
+      [value.cell(4), [2, 4]],
+    ].sort((a, b) => (a[0] as { row: number }).row - (b[0] as { row: number }).row),
+  );
   assert.ok(Number.isNaN(worst(7)));
   assert.equal(worst(6), Number.POSITIVE_INFINITY);
   assert.equal(worst(4), Number.NEGATIVE_INFINITY);

@@ -21,8 +21,9 @@ from slanglab import look
 from slanglab.errors import SlangLabError
 from slanglab.tensors import summary as summaries
 from slanglab.tensors.frames import Choice, choose
-from slanglab.tensors.records import Picture, Statistics, Summary
-from slanglab.widgets.static import SCALE, gradient_limit, is_image, tensor_png, tensor_text
+from slanglab.tensors.records import Picture, Summary
+from slanglab.widgets import wire
+from slanglab.widgets.static import SCALE, dtype_name, gradient_limit, is_image, tensor_png, tensor_text
 from slanglab.widgets.transport import SlangWidget
 
 __all__ = ["TensorInspector", "inspect"]
@@ -36,18 +37,11 @@ _BINS = 96
 _FEW = 64
 """Elements that the text twin writes out."""
 
+_FOUND = 1000
+"""Elements that are not finite, of value and gradient each, among which the next one is looked for."""
+
 _COMPONENTS = 16
 """Numbers of one element that the card shows at most."""
-
-_NUMPY_NAMES = {
-    "float": "float32",
-    "half": "float16",
-    "double": "float64",
-    "int": "int32",
-    "uint": "uint32",
-    **{f"{sign}int{bits}_t": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
-}
-"""Names that the reader of Python code knows; Slang's own for all else."""
 
 _FLOATS = re.compile(r"(float|half|double)(\d(x\d)?)?$")
 _SINGLE = {"float", "half", "bool", "int8_t", "uint8_t", "int16_t", "uint16_t"}
@@ -78,7 +72,11 @@ class TensorInspector(SlangWidget):
     """
 
     _bundle = "inspector"
-    _requests: Mapping[str, str] = {"slice": "_serve_slice", "element": "_serve_element"}
+    _requests: Mapping[str, str] = {
+        "slice": "_serve_slice",
+        "element": "_serve_element",
+        "find": "_serve_find",
+    }
 
     info = traitlets.Dict().tag(sync=True)
 
@@ -148,14 +146,13 @@ class TensorInspector(SlangWidget):
     def _describe(self) -> dict[str, Any]:
         summary, choice = self.summary, self._choice
         image = self._pictures is not None and is_image(summary, self._pictures[0])
-        api = re.search(r"\(([^()]+)\)$", summary.device)
         note, code = self._note()
         return {
             "version": _VERSION,
             "name": self._name,
             "shape": list(summary.shape),
-            "dtype": _NUMPY_NAMES.get(summary.dtype, summary.dtype),
-            "device": api[1] if api else summary.device,
+            "dtype": dtype_name(summary.dtype),
+            "device": summary.device.partition(", ")[0],
             "adapter": summary.device,
             "bytes": summary.bytes,
             "form": self._form,
@@ -163,13 +160,13 @@ class TensorInspector(SlangWidget):
             "components": self._components,
             "image": image,
             "single": summary.dtype in _SINGLE,
-            "value": _statistics(summary.value),
-            "gradient": _statistics(summary.gradient),
+            "value": wire.statistics(summary.value),
+            "gradient": wire.statistics(summary.gradient),
             "limit": gradient_limit(summary),
             "note": note,
             "note_code": code,
             "fields": [
-                {"name": path, "dtype": part.dtype, "statistics": _statistics(part.value)}
+                {"name": path, "dtype": dtype_name(part.dtype), "statistics": wire.statistics(part.value)}
                 for path, part in summary.fields.items()
             ],
         }
@@ -279,12 +276,12 @@ class TensorInspector(SlangWidget):
 
     def _serve_slice(self, content: Mapping[str, Any]) -> None:
         """Show the slice at `index`, or a window of it in finer texels."""
-        index = _naturals(content.get("index"), len(self.summary.shape))
+        index = wire.naturals(content.get("index"), len(self.summary.shape))
         if self._pictures is None or index is None or not self._inside(index):
             return
         window = None
         if (asked := content.get("window")) is not None:
-            numbers = _naturals(asked, 4)
+            numbers = wire.naturals(asked, 4)
             if numbers is None:
                 return
             row, column, rows, columns = numbers
@@ -303,10 +300,8 @@ class TensorInspector(SlangWidget):
 
     def _serve_element(self, content: Mapping[str, Any]) -> None:
         """Answer with the exact numbers of one element."""
-        shape = self.summary.shape
-        axes = len(shape) - (self._choice.channel is not None)
-        place = _naturals(content.get("index"), axes)
-        if self._pictures is None or place is None or not self._inside(place):
+        place = self._place(content)
+        if place is None:
             return
         try:
             answer = {
@@ -321,7 +316,38 @@ class TensorInspector(SlangWidget):
 
     def _element(self, place: tuple[int, ...], gradient: bool) -> list[Any]:
         found = summaries.elements(self._tensor, index=place, gradient=gradient)
-        return [_exact(x) for x in found.ravel()[:_COMPONENTS].tolist()]
+        return [wire.exact(x) for x in found.ravel()[:_COMPONENTS].tolist()]
+
+    def _serve_find(self, content: Mapping[str, Any]) -> None:
+        """Answer with the next element in index order that is NaN or infinite, in value or gradient."""
+        place = self._place(content)
+        if place is None:
+            return
+        found: set[tuple[int, ...]] = set()
+        try:
+            for gradient in (False, True)[: 1 + (self.summary.gradient is not None)]:
+                listed = summaries.nonfinite(self._tensor, _FOUND, gradient=gradient)
+                found.update(at[: len(place)] for at in listed)
+        except Exception as error:
+            self._trouble(error)
+            return
+        inclusive = content.get("inclusive") is True
+        if content.get("step") == -1:
+            order = sorted(found, reverse=True)
+            after = [at for at in order if at < place or (inclusive and at == place)]
+        else:
+            order = sorted(found)
+            after = [at for at in order if at > place or (inclusive and at == place)]
+        # Past the last one it begins again.
+        following = next(iter(after or order), None)
+        rest = (0,) * (len(self.summary.shape) - len(place))
+        self.tell("found", {"place": None if following is None else [*following, *rest]})
+
+    def _place(self, content: Mapping[str, Any]) -> tuple[int, ...] | None:
+        """Return the element a request names, without an index on the axis of the channels; None where it is none."""
+        axes = len(self.summary.shape) - (self._choice.channel is not None)
+        place = wire.naturals(content.get("index"), axes)
+        return place if self._pictures is not None and place is not None and self._inside(place) else None
 
     def _inside(self, index: tuple[int, ...]) -> bool:
         return all(at < n for at, n in zip(index, self.summary.shape, strict=False))
@@ -336,40 +362,6 @@ class TensorInspector(SlangWidget):
         super().close()
         self._tensor = None
         self._pictures = None
-
-
-def _naturals(x: object, length: int) -> tuple[int, ...] | None:
-    """Return a list of that many whole numbers from 0 as a tuple, None for anything else."""
-    if not isinstance(x, list) or len(x) != length:
-        return None
-    return tuple(x) if all(type(n) is int and 0 <= n < 1 << 53 for n in x) else None
-
-
-def _json(x: float | None) -> float | str | None:
-    """Write a number for JSON, which has no NaN and no infinities."""
-    if x is None or math.isfinite(x):
-        return x
-    return "nan" if math.isnan(x) else "inf" if x > 0 else "-inf"
-
-
-def _exact(x: Any) -> Any:
-    """Write one element for JavaScript, whose numbers end being exact integers at 2^53."""
-    if isinstance(x, bool):
-        return int(x)
-    if isinstance(x, int):
-        return x if abs(x) < 1 << 53 else str(x)
-    return _json(float(x))
-
-
-def _statistics(known: Statistics | None) -> dict[str, Any] | None:
-    if known is None:
-        return None
-    counts = ("count", "zeros", "nan", "posinf", "neginf")
-    measures = ("minimum", "maximum", "mean", "std")
-    return {
-        **{name: getattr(known, name) for name in counts},
-        **{name: _json(getattr(known, name)) for name in measures},
-    }
 
 
 def inspect(tensor: Any, name: str | None = None) -> TensorInspector:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import struct
 import zlib
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,7 @@ __all__ = [
     "Plot",
     "levels",
     "mark",
+    "palette",
     "panel",
     "png",
     "srgb",
@@ -30,7 +33,7 @@ __all__ = [
 ]
 
 Image = NDArray[np.uint8]
-"""sRGB, shape (height, width, 3)."""
+"""sRGB of shape (height, width, 3), or indices of shape (height, width) into `palette()`."""
 
 SCALE = 2
 """Pixels of the PNG per pixel of the page."""
@@ -69,22 +72,39 @@ def png(pixels: NDArray[np.uint8], palette: NDArray[np.uint8] | None = None) -> 
     return b"\x89PNG\r\n\x1a\n" + body
 
 
+# ----- colours -----
+
+_NAMED = ("paper", "wash2", "nan", "inf", "line")
+# A PNG has 256 colours at most. The odd number puts a colour of its own at zero, the middle of poles.
+_STEPS = {"tide": 120, "poles": 121}
+
+
 def _color(name: str) -> NDArray[np.uint8]:
     """Return a token of the light page as sRGB."""
-    text = look.tokens()["colors"][name][0]
+    text = "#ffffff" if name == "paper" else look.tokens()["colors"][name][0]
     return np.array([int(text[i : i + 2], 16) for i in (1, 3, 5)], np.uint8)
 
 
-_PAPER = np.array([255, 255, 255], np.uint8)
+@cache
+def palette() -> NDArray[np.uint8]:
+    """Return the colours of pictures, shape (n, 3): the named ones, then both maps in steps."""
+    parts = [np.stack([_color(name) for name in _NAMED])]
+    for name, steps in _STEPS.items():
+        parts.append(look.colormap(name)[np.rint(np.linspace(0, 255, steps)).astype(np.intp)])
+    return np.concatenate(parts)
+
+
+def _ink(image: Image, name: str) -> Any:
+    """Return what paints an image: an index, or a colour where it is sRGB."""
+    return _NAMED.index(name) if image.ndim == 2 else _color(name)
 
 
 def levels(t: NDArray[np.float64], map_name: str) -> Image:
-    """Colour positions on a map; NaN gets the wash of a cell without a number."""
-    table = look.colormap(map_name)
+    """Turn positions on a map into palette indices; NaN gets the wash of a cell without a number."""
+    first = len(_NAMED) + (_STEPS["tide"] if map_name == "poles" else 0)
     finite = np.isfinite(t)
-    index = np.rint(np.clip(np.where(finite, t, 0.0), 0, 1) * 255).astype(np.intp)
-    image: Image = np.where(finite[..., None], table[index], _color("wash2"))
-    return image
+    step = np.rint(np.clip(np.where(finite, t, 0.0), 0, 1) * (_STEPS[map_name] - 1))
+    return np.where(finite, first + step, _NAMED.index("wash2")).astype(np.uint8)
 
 
 # ----- marks -----
@@ -123,8 +143,8 @@ def mark(image: Image, flags: int, x: float, y: float, cell: float) -> None:
         slice(top - cy + reach, top - cy + reach + part.shape[0]),
         slice(left - cx + reach, left - cx + reach + part.shape[1]),
     )
-    part[halo[cut]] = _PAPER
-    part[stroke[cut]] = _color("nan" if flags & NOT_A_NUMBER else "inf")
+    part[halo[cut]] = _ink(image, "paper")
+    part[stroke[cut]] = _ink(image, "nan" if flags & NOT_A_NUMBER else "inf")
 
 
 def thinned(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.intp]:
@@ -168,12 +188,12 @@ def panel(picture: Picture, colors: Image, width: int) -> Image:
 
 
 def with_bar(image: Image, map_name: str) -> Image:
-    """Put the colour map under a picture."""
+    """Put the colour map under a picture of indices."""
     width = image.shape[1]
-    space = np.full((6 * SCALE, width, 3), 255, np.uint8)
+    space = np.full((6 * SCALE, width), _ink(image, "paper"), np.uint8)
     t = np.linspace(0, 1, width)
     bar = np.repeat(levels(t[None, :], map_name), 7 * SCALE, axis=0)
-    line = _color("line")
+    line = _ink(image, "line")
     bar[[0, -1]] = line
     bar[:, [0, -1]] = line
     return np.concatenate([image, space, bar])
@@ -217,7 +237,8 @@ class Plot:
         """Fill between two heights in each of some columns."""
         rows = np.arange(self.image.shape[0])[:, None] + 0.5
         cover = np.minimum(rows + 0.5, bottom) - np.maximum(rows - 0.5, top)
-        alpha = (np.clip(cover, 0, 1) * opacity)[..., None]
+        # Sixteen steps of coverage look the same as all, and leave few enough colours for a palette.
+        alpha = (np.rint(np.clip(cover, 0, 1) * 16) / 16 * opacity)[..., None]
         part = self.image[:, columns]
         part += alpha * (_color(color).astype(np.float64) - part)
 

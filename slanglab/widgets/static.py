@@ -13,12 +13,25 @@ from numpy.typing import NDArray
 
 from slanglab import look
 from slanglab.tensors.records import Picture, Statistics, Summary
-from slanglab.widgets.raster import SCALE, Image, Plot, levels, mark, panel, png, srgb, thinned, with_bar
+from slanglab.widgets.raster import (
+    SCALE,
+    Image,
+    Plot,
+    levels,
+    mark,
+    palette,
+    panel,
+    png,
+    srgb,
+    thinned,
+    with_bar,
+)
 
-__all__ = ["SCALE", "gradient_limit", "is_image", "tensor_png", "tensor_text"]
+__all__ = ["SCALE", "dtype_name", "gradient_limit", "is_image", "tensor_png", "tensor_text"]
 
 _WIDTH = 860
 _GAP = 20
+_TEXELS = 128
 _QUANTILE = 0.999
 _THRESHOLD = 0.01
 
@@ -76,6 +89,7 @@ def is_image(summary: Summary, picture: Picture) -> bool:
 def _pictures(summary: Summary, value: Picture, gradient: Picture | None) -> Image:
     page = _WIDTH * SCALE
     width = (page - _GAP * SCALE) // 2 if gradient is not None else page // 2
+    value, gradient = _coarser(value), gradient and _coarser(gradient)
     if is_image(summary, value) and value.colors is not None:
         panels = [panel(value, srgb(value.colors), width)]
     else:
@@ -83,13 +97,53 @@ def _pictures(summary: Summary, value: Picture, gradient: Picture | None) -> Ima
     if gradient is not None:
         t = _symlog(gradient.mean, gradient_limit(summary))
         panels.append(with_bar(panel(gradient, levels(t, "poles"), width), "poles"))
+    if any(drawn.ndim == 3 for drawn in panels):
+        panels = [drawn if drawn.ndim == 3 else palette()[drawn] for drawn in panels]
     height = max(drawn.shape[0] for drawn in panels)
-    gap = np.full((height, _GAP * SCALE, 3), 255, np.uint8)
+    # Index 0 of the palette is the paper.
+    paper = 0 if panels[0].ndim == 2 else 255
+    inner = panels[0].shape[2:]
+    gap = np.full((height, _GAP * SCALE, *inner), paper, np.uint8)
     parts: list[Image] = []
     for drawn in panels:
-        below = ((0, height - drawn.shape[0]), (0, 0), (0, 0))
-        parts += [gap, np.pad(drawn, below, constant_values=255)]
+        below = np.full((height - drawn.shape[0], drawn.shape[1], *inner), paper, np.uint8)
+        parts += [gap, np.concatenate([drawn, below])]
     return np.concatenate(parts[1:], axis=1)
+
+
+def _coarser(picture: Picture) -> Picture:
+    """Merge texels until they are few enough for a file that is saved with the notebook."""
+    rows, columns = picture.mean.shape
+    by_row, by_column = -(-rows // _TEXELS), -(-columns // _TEXELS)
+    if by_row == by_column == 1:
+        return picture
+
+    def blocks(array: NDArray[Any], nothing: float) -> NDArray[Any]:
+        """Return the texels to merge on the last axis, filled up with what changes nothing."""
+        fill = ((0, -rows % by_row), (0, -columns % by_column)) + ((0, 0),) * (array.ndim - 2)
+        padded = np.pad(array, fill, constant_values=nothing)
+        high, wide = padded.shape[0] // by_row, padded.shape[1] // by_column
+        split = padded.reshape(high, by_row, wide, by_column, *padded.shape[2:])
+        last = np.moveaxis(split, (1, 3), (-2, -1))
+        return last.reshape(*last.shape[:-2], by_row * by_column)
+
+    def mean(array: NDArray[np.float32]) -> NDArray[np.float32]:
+        parts = blocks(array, np.nan).astype(np.float64)
+        known = np.isfinite(parts)
+        count = known.sum(axis=-1)
+        total = np.where(known, parts, 0).sum(axis=-1)
+        return np.where(count > 0, total / np.maximum(count, 1), np.nan).astype(np.float32)
+
+    return Picture(
+        mean=mean(picture.mean),
+        minimum=np.fmin.reduce(blocks(picture.minimum, np.nan), axis=-1),
+        maximum=np.fmax.reduce(blocks(picture.maximum, np.nan), axis=-1),
+        flags=np.bitwise_or.reduce(blocks(picture.flags, 0), axis=-1),
+        block=(picture.block[0] * by_row, picture.block[1] * by_column),
+        window=picture.window,
+        exact=False,
+        colors=None if picture.colors is None else mean(picture.colors),
+    )
 
 
 # ----- one axis -----
@@ -177,16 +231,33 @@ def tensor_png(summary: Summary, value: Picture, gradient: Picture | None) -> by
         A PNG of at most 1720 pixels' width, to be shown at half its size.
     """
     image = (_curves if _is_line(summary, value) else _pictures)(summary, value, gradient)
+    if image.ndim == 2:
+        return png(image, palette())
     packed = image.astype(np.uint32) @ np.array([65536, 256, 1], np.uint32)
     colors, index = np.unique(packed, return_inverse=True)
     if len(colors) > 256:
         return png(image)
-    palette = np.stack([colors >> 16, colors >> 8 & 255, colors & 255], axis=1).astype(np.uint8)
-    return png(index.reshape(packed.shape).astype(np.uint8), palette)
+    used = np.stack([colors >> 16, colors >> 8 & 255, colors & 255], axis=1).astype(np.uint8)
+    return png(index.reshape(packed.shape).astype(np.uint8), used)
 
 
 def _is_line(summary: Summary, value: Picture) -> bool:
     return len(summary.shape) == 1 and value.mean.shape[0] == 1
+
+
+_NUMPY_NAMES = {
+    "float": "float32",
+    "half": "float16",
+    "double": "float64",
+    "int": "int32",
+    "uint": "uint32",
+    **{f"{sign}int{bits}_t": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}
+
+
+def dtype_name(name: str) -> str:
+    """Return numpy's name of a scalar type, which the reader of Python code knows; Slang's own name for all else."""
+    return _NUMPY_NAMES.get(name, name)
 
 
 _COLUMNS = ("min", "max", "mean", "std", "zero", "NaN", "+Inf", "-Inf")
@@ -218,12 +289,12 @@ def tensor_text(
         The elements, of a small tensor.
     """
     size = look.bytes(summary.bytes) + (" + gradient" if summary.gradient is not None else "")
-    facts = [f"{summary.dtype} {look.shape(summary.shape)}", size, summary.device]
+    facts = [f"{dtype_name(summary.dtype)} {look.shape(summary.shape)}", size, summary.device]
     lines = [(f"{name}: " if name else "") + ", ".join(fact for fact in facts if fact)]
     if summary.bytes == 0:
         return lines[0] + "\nEmpty: no elements to show."
     rows = [("value", summary.value), ("gradient", summary.gradient)]
-    rows += [(f"{path} {part.dtype}", part.value) for path, part in summary.fields.items()]
+    rows += [(f"{path} {dtype_name(part.dtype)}", part.value) for path, part in summary.fields.items()]
     table = [["", *_COLUMNS]] + [[label, *_cells(known)] for label, known in rows if known is not None]
     widths = [max(len(row[k]) for row in table) for k in range(len(table[0]))]
     for row in table:

@@ -21,7 +21,7 @@ export function readingText(store: Store, r: Reading): string {
 }
 
 export class Card {
-  readonly el = h("dl", { class: "card", hidden: true });
+  readonly el = h("div", { class: "sl-card", hidden: true });
   private hiding: ReturnType<typeof setTimeout> | undefined;
 
   constructor(private readonly store: Store) {}
@@ -54,7 +54,7 @@ export class Card {
     const { store } = this;
     const rows: Node[] = [h("div", { class: "where" }, store.element(cell))];
     const row = (label: string, text: string, cls: string): void => {
-      rows.push(h("dt", {}, label), h("dd", { class: cls }, text));
+      rows.push(h("span", { class: "label" }, label), h("span", { class: `number ${cls}` }, text));
     };
     const readings = { value: store.read("value", cell), gradient: store.read("gradient", cell) };
     for (const kind of ["value", "gradient"] as const) {

@@ -145,6 +145,9 @@ export function leadAxes({ shape, axes }: Pick<Info, "shape" | "axes">): number[
   return [...shape.keys()].filter((axis) => axis !== axes.row && axis !== axes.col && axis !== axes.channel);
 }
 
+/** Whole numbers are written in full: their figures are not a measurement. */
+export const isWhole = (dtype: string): boolean => /^(u?int|bool)/.test(dtype);
+
 export const NAN = 1;
 export const POSINF = 2;
 export const NEGINF = 4;

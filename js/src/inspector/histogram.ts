@@ -2,7 +2,7 @@
 
 import { css, type Scale, symlogTicks } from "../lib/colormap.ts";
 import { prepare } from "../lib/dom.ts";
-import { shortest64, ticks, tickText } from "../lib/numbers.ts";
+import { MINUS, ticks, tickText } from "../lib/numbers.ts";
 import { clamp } from "../lib/view.ts";
 import type { Histogram } from "./data.ts";
 import type { Look } from "./picture.ts";
@@ -93,5 +93,14 @@ function labels(scale: Scale): [number, string][] {
     const { values, step } = ticks(scale.lo, scale.hi, 5);
     return values.map((v) => [v, tickText(v, step)]);
   }
-  return symlogTicks(scale).map((v) => [v, shortest64(v)]);
+  return symlogTicks(scale).map((v) => [v, powerText(v)]);
+}
+
+/** A power of ten, or zero, as an axis labels it: `0.1`, `1e−3`. */
+function powerText(v: number): string {
+  const a = Math.abs(v);
+  if (a === 0) return "0";
+  const e = Math.round(Math.log10(a));
+  const text = e < -2 || e > 3 ? `1e${e}` : String(Number(a.toPrecision(1)));
+  return (v < 0 ? MINUS : "") + text.replace("-", MINUS);
 }

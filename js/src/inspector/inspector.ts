@@ -3,16 +3,18 @@
 
 import type { Channel, Message } from "../lib/channel.ts";
 import { h, icon, iconButton } from "../lib/dom.ts";
-import { ascii, bytesText, shapeText } from "../lib/numbers.ts";
+import { ascii } from "../lib/numbers.ts";
 import { Pacer } from "../lib/pacer.ts";
 import { type Cell, isWhole, reveal, type Window, whole, zoom } from "../lib/view.ts";
-import { colourClass, readingText } from "./card.ts";
+import { readingText } from "./card.ts";
 import { CurveView } from "./curve_view.ts";
-import { type Info, Layer, leadAxes, number, readHistogram } from "./data.ts";
+import { type Info, Layer, number, readHistogram } from "./data.ts";
+import { head } from "./head.ts";
 import { jumpList, type Place, places } from "./jump.ts";
 import { PictureView } from "./picture_view.ts";
+import { Sliders } from "./sliders.ts";
 import { statisticsTable } from "./statistics.ts";
-import { type Exact, KINDS, type Kind, Store } from "./store.ts";
+import { type Exact, KINDS, Store } from "./store.ts";
 import type { Actions, View } from "./view.ts";
 
 const NARROW = 620;
@@ -22,9 +24,11 @@ const SETTLED = 120;
 const SLOW = 400;
 
 interface Request {
-  kind: "slice" | "element";
+  kind: "slice" | "element" | "find";
   index: number[];
   window?: number[];
+  step?: 1 | -1;
+  inclusive?: boolean;
 }
 
 export class Inspector implements Actions {
@@ -36,12 +40,14 @@ export class Inspector implements Actions {
   private readonly jumps = h("div");
   private readonly code = h("code");
   private readonly spoken = h("output", { class: "spoken", "aria-live": "polite" });
-  private readonly sliders: { input: HTMLInputElement; text: HTMLElement; axis: number }[] = [];
+  private readonly sliders: Sliders;
   private readonly slices = new Pacer<Request>((r) => this.request(r));
   private readonly elements = new Pacer<Request>((r) => this.request(r));
   private channel: Channel | null = null;
   private width = 0;
   private places: Place[] = [];
+  /** Where to put the cursor when the slice of that place arrives. */
+  private heading: number[] | null = null;
   private settle: ReturnType<typeof setTimeout> | undefined;
   private speak: ReturnType<typeof setTimeout> | undefined;
 
@@ -52,9 +58,17 @@ export class Inspector implements Actions {
   ) {
     this.store = new Store(info, root);
     this.view = this.makeView();
-    root.append(this.head(), this.status);
+    this.sliders = new Sliders(info, (index) => {
+      this.heading = null;
+      this.slices.ask({ kind: "slice", index });
+      this.sayWaiting();
+    });
+    root.append(
+      head(this.store, this.wait, () => this.whole()),
+      this.status,
+    );
     if (this.view) {
-      root.append(this.view.el, this.axes(), this.tables, this.jumps, this.codeLine(), this.spoken);
+      root.append(this.view.el, this.sliders.el, this.tables, this.jumps, this.codeLine(), this.spoken);
       this.view.el.hidden = true;
     } else if (info.form === "other") root.append(this.tables);
     this.note();
@@ -80,90 +94,13 @@ export class Inspector implements Actions {
     if (layout(info) !== layout(this.info) || info.form === "scalar") return false;
     this.info = info;
     this.store.info = info;
-    this.root.querySelector(".head")?.replaceWith(this.head());
+    this.root.querySelector(".head")?.replaceWith(head(this.store, this.wait, () => this.whole()));
     this.note();
     this.redraw();
     return true;
   }
 
   // ----- parts -----
-
-  private head(): HTMLElement {
-    const { info } = this;
-    const fact = (text: string, title?: string): HTMLElement | null =>
-      text ? h("span", { class: "dim", title }, text) : null;
-    const bytes = info.bytes ? bytesText(info.bytes) + (info.gradient ? " + gradient" : "") : "";
-    const tools =
-      info.form === "picture"
-        ? h(
-            "span",
-            { class: "tools" },
-            iconButton("whole", "whole slice", "Show the whole slice (0)", () => this.whole()),
-          )
-        : null;
-    return h(
-      "div",
-      { class: "head" },
-      info.name ? h("span", { class: "name" }, info.name) : null,
-      h("span", { class: "mono" }, shapeText(info.shape)),
-      ...[fact(info.dtype), fact(bytes), fact(info.device, info.adapter)],
-      ...this.scalar(),
-      this.wait,
-      tools,
-    );
-  }
-
-  /** A single number needs no picture: it stands in the head. */
-  private scalar(): Node[] {
-    const { info, store } = this;
-    if (info.form !== "scalar") return [];
-    const out: Node[] = [];
-    for (const kind of KINDS) {
-      const s = info[kind];
-      if (!s) continue;
-      const x = s.nan ? Number.NaN : s.posinf ? Infinity : s.neginf ? -Infinity : s.minimum;
-      if (kind === "gradient") out.push(h("span", { "aria-label": "gradient" }, "∂"));
-      out.push(h("b", { class: `num ${colourClass(kind, x)}` }, store.text(x)));
-    }
-    return out;
-  }
-
-  private axes(): HTMLElement {
-    const el = h("div", { class: "axes" });
-    for (const axis of leadAxes(this.info)) {
-      const n = this.info.shape[axis] ?? 1;
-      if (n <= 1) continue;
-      const input = h("input", {
-        type: "range",
-        min: 0,
-        max: n - 1,
-        step: 1,
-        value: 0,
-        "aria-label": `axis ${axis}`,
-      });
-      const text = h("span", { class: "num" });
-      const show = (): void => {
-        input.style.setProperty("--p", `${(Number(input.value) / (n - 1)) * 100}%`);
-        text.textContent = `${input.value} of 0–${n - 1}`;
-      };
-      input.addEventListener("input", () => {
-        show();
-        this.slices.ask({ kind: "slice", index: this.wanted() });
-        this.sayWaiting();
-      });
-      show();
-      this.sliders.push({ input, text, axis });
-      el.append(h("label", {}, `axis ${axis}`), input, text);
-    }
-    el.hidden = this.sliders.length === 0;
-    return el;
-  }
-
-  private wanted(): number[] {
-    const index = [...this.store.index];
-    for (const { input, axis } of this.sliders) index[axis] = Number(input.value);
-    return index;
-  }
 
   private codeLine(): HTMLElement {
     const button = iconButton("copy", "copy", "Copy (C)", () => this.copy());
@@ -193,6 +130,7 @@ export class Inspector implements Actions {
   receive(message: Message): void {
     if (message.kind === "picture") this.picture(message);
     else if (message.kind === "element") this.element(message);
+    else if (message.kind === "found") this.found(message);
     else if (message.kind === "trouble") this.trouble(message);
   }
 
@@ -207,15 +145,36 @@ export class Inspector implements Actions {
     for (const kind of KINDS) store.histograms[kind] = readHistogram(message, kind) ?? store.histograms[kind];
     this.slices.done();
     this.sayWaiting();
-    const coarse: Partial<Record<Kind, Layer>> = {};
-    for (const kind of KINDS) {
-      const layer = store.layers[kind][store.layers[kind].length - 1];
-      if (layer) coarse[kind] = layer;
-    }
-    this.places = places(coarse);
+    this.places = places(store.layers);
     if (this.view) this.view.el.hidden = false;
     this.redraw();
-    if (store.cursor) this.move(store.cursor);
+    const { heading } = this;
+    const there = heading && store.cell(heading);
+    if (there) {
+      this.heading = null;
+      this.move(there);
+    } else if (store.cursor) this.move(store.cursor);
+  }
+
+  /** The kernel found the next element that is not finite, perhaps in another slice. */
+  private found(message: Message): void {
+    const { store, info } = this;
+    const { place } = message.meta;
+    this.elements.done();
+    if (!Array.isArray(place) || place.length !== info.shape.length) return;
+    if (!place.every((k, axis) => Number.isInteger(k) && k >= 0 && k < (info.shape[axis] ?? 0))) return;
+    const { channel, row, col } = info.axes;
+    const at = channel === null ? place : place.slice(0, -1);
+    const here = store.cell(at);
+    if (here) {
+      const known = this.places.find((p) => p.block[0] * p.block[1] > 1 && store.covered(p, here));
+      this.go(known ? { ...known, cell: here } : { cell: here, flags: {}, block: [1, 1] });
+      return;
+    }
+    this.sliders.show(place);
+    this.heading = at;
+    const index = place.map((k, axis) => (axis === row || axis === col || axis === channel ? 0 : k));
+    this.slices.ask({ kind: "slice", index });
   }
 
   private element(message: Message): void {
@@ -245,7 +204,7 @@ export class Inspector implements Actions {
 
   /** The kernel is gone: what is on the screen stays, what needs a kernel is switched off. */
   lost(): void {
-    for (const { input } of this.sliders) input.disabled = true;
+    this.sliders.disable();
     const { taken } = this.store;
     const time = taken?.toLocaleTimeString("en-GB");
     const text = taken
@@ -275,8 +234,9 @@ export class Inspector implements Actions {
     if (this.width === 0) return;
     const { store } = this;
     if (store.layers.value.length) this.view?.draw(this.width);
-    const jump = this.places.length ? (kind: Kind): void => this.jump(1, kind) : null;
-    this.tables.replaceChildren(statisticsTable(store, this.width < NARROW, jump));
+    const jump = (): void => this.jump(1);
+    const reachable = this.view && this.channel?.alive() ? jump : this.places.length ? jump : null;
+    this.tables.replaceChildren(statisticsTable(store, this.width < NARROW, reachable));
     this.showPlaces();
     this.code.textContent = store.code;
   }
@@ -363,17 +323,24 @@ export class Inspector implements Actions {
     this.sayWaiting();
   }
 
-  jump(direction: 1 | -1, kind?: Kind): void {
-    const all = kind ? this.places.filter((p) => p.flags[kind]) : this.places;
-    if (all.length === 0) return;
-    const { cursor } = this.store;
-    const order = (c: Cell): number => c.row * this.store.size.cols + c.col;
-    const here = cursor ? order(cursor) : -1;
+  jump(direction: 1 | -1): void {
+    const { store, places } = this;
+    const order = (c: Cell): number => c.row * store.size.cols + c.col;
+    const here = store.cursor ? order(store.cursor) : -1;
+    const exact = store.layers.value.every((layer) => layer.exact);
     const next =
       direction > 0
-        ? (all.find((p) => order(p.cell) > here) ?? all[0])
-        : ([...all].reverse().find((p) => order(p.cell) < here) ?? all[all.length - 1]);
-    if (next) this.go(next);
+        ? places.find((p) => order(p.cell) > here)
+        : [...places].reverse().find((p) => order(p.cell) < here);
+    if (next && exact) this.go(next);
+    else if (this.channel?.alive()) {
+      // Without a cursor the search begins at the slice's first element, which counts too.
+      const index = store.place(store.cursor ?? { row: 0, col: 0 });
+      this.elements.ask({ kind: "find", index, step: direction, inclusive: store.cursor === null });
+    } else {
+      const around = next ?? (direction > 0 ? places[0] : places[places.length - 1]);
+      if (around) this.go(around);
+    }
   }
 
   /** Move the cursor to a place; where a texel there is a block, zoom in until it is elements. */

@@ -16,18 +16,24 @@ export interface Place {
   block: readonly [number, number];
 }
 
-/** Places that hold an element that is not finite, in reading order, value and gradient of one place together. */
-export function places(layers: Partial<Record<Kind, Layer>>): Place[] {
+/**
+ * Places that hold an element that is not finite, in reading order, value and gradient of one place together. Where a
+ * finer layer lies over a coarser one, its places are taken.
+ */
+export function places(layers: Partial<Record<Kind, readonly Layer[]>>): Place[] {
   const found = new Map<string, Place>();
   for (const kind of KINDS) {
-    const layer = layers[kind];
-    if (!layer) continue;
-    for (const i of layer.notFinite()) {
-      const cell = layer.cell(i);
-      const key = `${cell.row},${cell.col}`;
-      const place = found.get(key) ?? { cell, flags: {}, block: layer.block };
-      place.flags[kind] = layer.flags[i] ?? 0;
-      found.set(key, place);
+    const all = layers[kind] ?? [];
+    for (const [depth, layer] of all.entries()) {
+      const over = all.slice(depth + 1);
+      for (const i of layer.notFinite()) {
+        const cell = layer.cell(i);
+        if (over.some((finer) => finer.at(cell))) continue;
+        const key = `${cell.row},${cell.col}`;
+        const place = found.get(key) ?? { cell, flags: {}, block: layer.block };
+        place.flags[kind] = layer.flags[i] ?? 0;
+        found.set(key, place);
+      }
     }
   }
   return [...found.values()].sort((a, b) => a.cell.row - b.cell.row || a.cell.col - b.cell.col);

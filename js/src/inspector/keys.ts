@@ -37,7 +37,14 @@ export function step(key: string, shift: boolean, from: Cell | null, size: Size)
   };
 }
 
-export function handleKey(e: KeyboardEvent, cursor: Cell | null, size: Size, on: KeyActions): void {
+/** Act on a key; `cancelFirst` undoes what only the view knows of, before anything else is cancelled. */
+export function handleKey(
+  e: KeyboardEvent,
+  cursor: Cell | null,
+  size: Size,
+  on: KeyActions,
+  cancelFirst: () => boolean = () => false,
+): void {
   if (e.ctrlKey || e.metaKey || e.altKey) return;
   const cell = step(e.key, e.shiftKey, cursor, size);
   if (cell) on.move(cell);
@@ -47,7 +54,7 @@ export function handleKey(e: KeyboardEvent, cursor: Cell | null, size: Size, on:
   else if (e.key === "n" || e.key === "N") on.jump(e.shiftKey ? -1 : 1);
   else if (e.key === "c") on.copy();
   else if (e.key === "p") on.pin();
-  else if (!(e.key === "Escape" && on.cancel())) return;
+  else if (!(e.key === "Escape" && (cancelFirst() || on.cancel()))) return;
   e.preventDefault();
   e.stopPropagation();
 }

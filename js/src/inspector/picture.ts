@@ -3,7 +3,7 @@
 
 import { type Lut, luminance, lutIndex, type Scale } from "../lib/colormap.ts";
 import { prepare } from "../lib/dom.ts";
-import { figures, ticks } from "../lib/numbers.ts";
+import { figures, shortest32, ticks } from "../lib/numbers.ts";
 import { type Cell, centre, clamp, type Geometry, geometry, type Size, type Window } from "../lib/view.ts";
 import { type Layer, worst } from "./data.ts";
 import { mark, Thinner } from "./marks.ts";
@@ -14,6 +14,8 @@ export interface Look {
   scale: Scale;
   /** Figures of the numbers inside cells. */
   sig: number;
+  /** Elements are whole numbers, written in full. */
+  whole: boolean;
   /** Paint the channels as colours, where the layer has them. */
   image: boolean;
 }
@@ -145,7 +147,7 @@ function numbers(c: CanvasRenderingContext2D, layer: Layer, f: Frame, g: Geometr
     const light = luminance(look.map[k] ?? 0, look.map[k + 1] ?? 0, look.map[k + 2] ?? 0) > 0.18;
     c.fillStyle = light ? "#0c0e10" : "#fff";
     const at = centre(layer.cell(i), f.window, g);
-    c.fillText(figures(x, look.sig), at.x, at.y, g.dx - 4);
+    c.fillText(look.whole ? shortest32(x) : figures(x, look.sig), at.x, at.y, g.dx - 4);
   }
 }
 
@@ -173,12 +175,13 @@ export function drawAxes(
   c.fillStyle = token("ink2");
   c.textAlign = "center";
   c.textBaseline = "top";
-  for (const t of positions(f.window.col, f.window.cols, f.size.cols, g.dx, 5, 30)) {
+  const room = c.measureText(String(Math.ceil(f.window.col + f.window.cols))).width + 12;
+  for (const t of positions(f.window.col, f.window.cols, f.size.cols, g.dx, 5, room)) {
     const x = (t - f.window.col + 0.5) * g.dx;
     if (x < 0 || x > f.width) continue;
     c.fillRect(Math.round(f.left + x), f.height, 1, 3);
     const half = c.measureText(String(t)).width / 2;
-    if (x + half > f.width + 2 || (inside && Math.abs(x - inside.x) <= 22)) continue;
+    if (x + half > f.width + 2 || (inside && Math.abs(x - inside.x) <= Math.min(22, room))) continue;
     c.fillText(String(t), f.left + x, f.height + 5);
   }
   c.textAlign = "right";

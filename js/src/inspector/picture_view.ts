@@ -14,6 +14,11 @@ import type { Actions, View } from "./view.ts";
 const NARROW = 620;
 const GAP = 20;
 const TALLEST = 420;
+/** Cells of a tiny tensor grow no wider than this, as long as the picture is wide enough to be one. */
+const CELL = 64;
+const LEAST = 220;
+/** Fewer elements than this make no histogram. */
+const SAMPLE = 50;
 
 interface Pane {
   kind: Kind;
@@ -90,10 +95,7 @@ export class PictureView implements View {
     on("blur", () => this.leave());
     on("keydown", (e) => {
       this.under = kind;
-      handleKey(e, this.store.cursor, this.store.size, {
-        ...this.act,
-        cancel: () => this.cancel() || this.act.cancel(),
-      });
+      handleKey(e, this.store.cursor, this.store.size, this.act, () => this.cancel());
     });
     return pane;
   }
@@ -107,10 +109,16 @@ export class PictureView implements View {
     const most = two ? Math.floor((width - GAP) / 2) : this.panes.length === 2 ? width : Math.min(width, 560);
     for (const pane of this.panes) {
       const left = labelRoom(pane.axes, store.size, `600 11px ${this.token("ui")}`);
-      const area = fit(store.window, most - left, TALLEST);
+      const area = fit(
+        store.window,
+        Math.min(most - left, Math.max(LEAST, store.window.cols * CELL)),
+        TALLEST,
+      );
       pane.frame = { left, ...area, window: store.window, size: store.size };
       pane.el.style.maxWidth = `${left + area.width}px`;
       const look = store.look(pane.kind, this.token);
+      // Colours have no scale to read.
+      pane.bars.hidden = look.image;
       drawData(pane.data, pane.frame, store.layers[pane.kind], look);
       pane.axes.classList.toggle("zoomed", !isWhole(store.window, store.size));
       pane.axes.setAttribute("aria-label", this.label(pane.kind));
@@ -138,11 +146,12 @@ export class PictureView implements View {
       drawAxes(pane.axes, frame, cursor, token);
       const r = cursor && store.read(pane.kind, cursor);
       const here = r ? Number(r.values[0]) : null;
+      const histogram = (store.info[pane.kind]?.count ?? 0) < SAMPLE ? null : store.histograms[pane.kind];
       drawHistogram(
         pane.bars,
         frame.left + frame.width,
         frame.left,
-        store.histograms[pane.kind],
+        histogram,
         store.look(pane.kind, token),
         here,
       );

@@ -2,15 +2,16 @@
 
 import { chip, h } from "../lib/dom.ts";
 import { count, figures } from "../lib/numbers.ts";
-import type { Statistics } from "./data.ts";
-import { KINDS, type Kind, type Store } from "./store.ts";
+import { isWhole, type Statistics } from "./data.ts";
+import { KINDS, type Store } from "./store.ts";
 
 const HEADS = ["min", "max", "mean", "std", "zero", "NaN", "Inf"];
 
-function cells(s: Statistics, jump: (() => void) | null): (Node | string)[] {
+function cells(s: Statistics, whole: boolean, jump: (() => void) | null): (Node | string)[] {
   // Without a finite element there is nothing to take a minimum of.
   const some = s.count > s.nan + s.posinf + s.neginf;
   const number = (x: number): string => (some ? figures(x) : "–");
+  const extreme = (x: number): string => (some && whole ? count(x) : number(x));
   const nan = jump
     ? h("button", { type: "button", title: "Go to the next one (N)", onclick: jump }, `${count(s.nan)} NaN`)
     : h("b", { class: "nan" }, `× ${count(s.nan)}`);
@@ -19,28 +20,27 @@ function cells(s: Statistics, jump: (() => void) | null): (Node | string)[] {
     s.neginf && `∨ ${count(s.neginf)} −Inf`,
   ].filter(Boolean);
   return [
-    ...[s.minimum, s.maximum, s.mean, s.std].map(number),
+    extreme(s.minimum),
+    extreme(s.maximum),
+    number(s.mean),
+    number(s.std),
     count(s.zeros),
     s.nan ? nan : "0",
     infinities.length ? h("b", { class: "inf" }, infinities.join(", ")) : "0",
   ];
 }
 
-export function statisticsTable(
-  store: Store,
-  narrow: boolean,
-  jump: ((kind: Kind) => void) | null,
-): HTMLElement {
+export function statisticsTable(store: Store, narrow: boolean, jump: (() => void) | null): HTMLElement {
   const columns: (Node | string)[][] = [];
   const names: (Element | string)[][] = [];
   for (const kind of KINDS) {
     const s = store.info[kind];
     if (!s) continue;
-    columns.push(cells(s, jump && (() => jump(kind))));
+    columns.push(cells(s, isWhole(store.info.dtype), jump));
     names.push([chip(kind), kind]);
   }
   for (const { name, dtype, statistics } of store.info.fields) {
-    columns.push(statistics ? cells(statistics, null) : HEADS.map(() => "–"));
+    columns.push(statistics ? cells(statistics, isWhole(dtype), null) : HEADS.map(() => "–"));
     names.push([h("code", {}, name), ` ${dtype}`]);
   }
   if (columns.length === 0) return h("div");

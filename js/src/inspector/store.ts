@@ -5,7 +5,7 @@ import { shortest32, shortest64 } from "../lib/numbers.ts";
 import type { Theme } from "../lib/theme.ts";
 import { poles, tide } from "../lib/tokens.ts";
 import { type Cell, isWhole, type Size, type Window, whole } from "../lib/view.ts";
-import { type Histogram, type Info, type Layer, sliceSize } from "./data.ts";
+import { type Histogram, type Info, type Layer, sliceSize, isWhole as wholeNumbers } from "./data.ts";
 import type { Look } from "./picture.ts";
 
 export type Kind = "value" | "gradient";
@@ -65,6 +65,7 @@ export class Store {
       map: this.map(kind),
       scale: this.scale(kind),
       sig: kind === "value" ? 3 : 2,
+      whole: wholeNumbers(this.info.dtype),
       image: kind === "value" && this.info.image,
     };
   }
@@ -133,6 +134,16 @@ export class Store {
     if (axes.row !== null) at[axes.row] = cell.row;
     if (axes.col !== null) at[axes.col] = cell.col;
     return axes.channel === null ? at : at.slice(0, shape.length - 1);
+  }
+
+  /** Whether a cell lies in the block around a place. */
+  covered(place: { cell: Cell; block: readonly [number, number] }, cell: Cell): boolean {
+    const part = (k: number, size: number): number => Math.floor(k / size);
+    const [rows, cols] = place.block;
+    return (
+      part(place.cell.row, rows) === part(cell.row, rows) &&
+      part(place.cell.col, cols) === part(cell.col, cols)
+    );
   }
 
   /** The cell at a place, or null where the place is in another slice. */

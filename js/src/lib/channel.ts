@@ -107,18 +107,35 @@ export function connect(model: AnyModel, el: HTMLElement, on: Listeners, signal:
       if (message.seq !== null) channel.send("ack", { seq: message.seq });
     }
   };
-  // ipywidgets marks the view of a model without a kernel with this class, at once or when the kernel goes.
+  // A kernel can go in ways that hosts report differently: by a class on the view, by an event of the model (JupyterLab on
+  // a restart), or not at all (JupyterLab on a shutdown), where the manager's kernel is looked at when the reader comes.
   const check = (): void => {
-    if (el.closest(".jupyter-widgets-disconnected")) lose();
+    if (el.closest(".jupyter-widgets-disconnected") || kernelGone(model)) lose();
+  };
+  const probe = (): void => {
+    check();
+    channel.send("alive");
   };
   const observer = new MutationObserver(check);
   for (let at: HTMLElement | null = el, k = 0; at && k < 3; at = at.parentElement, k++)
     observer.observe(at, { attributes: true, attributeFilter: ["class"] });
+  for (const type of ["pointerenter", "focusin"]) el.addEventListener(type, check, { signal });
   model.on("msg:custom", receive);
+  model.on("comm_live_update", probe);
   signal.addEventListener("abort", () => {
     model.off("msg:custom", receive);
+    model.off("comm_live_update", probe);
     observer.disconnect();
   });
   check();
   return channel;
+}
+
+/** Whether the host's widget manager has a kernel property and no living kernel in it; false where it tells nothing. */
+function kernelGone(model: AnyModel): boolean {
+  const manager: unknown = model.widget_manager;
+  if (typeof manager !== "object" || manager === null || !("kernel" in manager)) return false;
+  const { kernel } = manager;
+  if (kernel === null) return true;
+  return isRecord(kernel) && (kernel.isDisposed === true || kernel.status === "dead");
 }
