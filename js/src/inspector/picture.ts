@@ -49,7 +49,7 @@ export function drawData(canvas: HTMLCanvasElement, f: Frame, layers: readonly L
   const finest = layers[layers.length - 1];
   if (finest?.exact && !look.image && g.dx >= NUMBERS_FROM && g.dy >= 16) numbers(c, finest, f, g, look);
   const thin = new Thinner();
-  for (const layer of [...layers].reverse()) marks(c, layer, f, g, look, thin);
+  for (const [depth, layer] of layers.entries()) marks(c, layer, layers.slice(depth + 1), f, g, look, thin);
   c.restore();
 }
 
@@ -119,9 +119,11 @@ function* visible(layer: Layer, f: Frame): Generator<number> {
   for (let r = r0; r < r1; r++) for (let k = c0; k < c1; k++) yield r * layer.cols + k;
 }
 
+/** Marks of one layer, without those that a finer layer shows more exactly. */
 function marks(
   c: CanvasRenderingContext2D,
   layer: Layer,
+  over: readonly Layer[],
   f: Frame,
   g: Geometry,
   look: Look,
@@ -130,8 +132,9 @@ function marks(
   const cell = Math.min(layer.block[0] * g.dy, layer.block[1] * g.dx);
   for (const i of visible(layer, f)) {
     const flags = layer.flags[i] ?? 0;
-    if (flags === 0) continue;
-    const { x, y } = centre(layer.cell(i), f.window, g);
+    const at = layer.cell(i);
+    if (flags === 0 || over.some((finer) => finer.at(at))) continue;
+    const { x, y } = centre(at, f.window, g);
     if (thin.admit(x, y)) mark(c, look.token, worst(flags), x, y, cell);
   }
 }
