@@ -51,7 +51,9 @@ class JavaScriptHook(BuildHookInterface):  # type: ignore[type-arg]
         bundle = any(static.glob("*.js"))
         sources = (root / "js" / "package.json").is_file()
         sdist = (root / "PKG-INFO").is_file()
-        if must_build(mode, version=version, bundle=bundle, sdist=sdist, npm=npm is not None, sources=sources):
+        if must_build(
+            mode, version=version, bundle=bundle, sdist=sdist, npm=npm is not None, sources=sources
+        ):
             if npm is None:
                 raise SystemExit("slanglab: SLANGLAB_JS=force, and there is no npm; install node 20 or newer")
             self._npm(npm, root / "js")
@@ -65,11 +67,15 @@ class JavaScriptHook(BuildHookInterface):  # type: ignore[type-arg]
                     "slanglab: slanglab/static holds no JavaScript and there is no npm to build it; "
                     "install node 20 or newer, or install a published wheel or sdist"
                 )
-            self.app.display_warning("slanglab: no JavaScript bundle; widgets will show their static pictures only")
+            self.app.display_warning(
+                "slanglab: no JavaScript bundle; widgets will show their static pictures only"
+            )
 
     def _npm(self, npm: str, folder: Path) -> None:
         install = "ci" if (folder / "package-lock.json").is_file() else "install"
         for command in ([npm, install, "--no-audit", "--no-fund"], [npm, "run", "build"]):
             done = subprocess.run(command, cwd=folder, check=False)  # noqa: S603  (npm as found on the path)
             if done.returncode:
-                raise SystemExit(f"slanglab: `{' '.join(command[1:])}` in js/ ended with status {done.returncode}")
+                raise SystemExit(
+                    f"slanglab: `{' '.join(command[1:])}` in js/ ended with status {done.returncode}"
+                )
