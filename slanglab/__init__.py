@@ -9,12 +9,14 @@ import importlib
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
+from slanglab.machine.libraries import preload
+
 if TYPE_CHECKING:
     from slanglab.cells.graph import CompileError
     from slanglab.errors import ArgumentError, CallError, DeviceError, SlangLabError
     from slanglab.lab import Lab, compile, current
     from slanglab.notebook.extension import load_ipython_extension, unload_ipython_extension
-    from slanglab.tensors.create import TensorError, empty, full, linspace, ones, random, tensor, zeros
+    from slanglab.tensors.create import TensorError, assign, empty, full, linspace, ones, random, tensor, zeros
     from slanglab.tensors.summary import summary
     from slanglab.widgets.inspector import TensorInspector, inspect
 
@@ -27,6 +29,7 @@ __all__ = [
     "SlangLabError",
     "TensorError",
     "TensorInspector",
+    "assign",
     "compile",
     "current",
     "empty",
@@ -42,6 +45,9 @@ __all__ = [
     "zeros",
 ]
 
+# Before anything imports slangpy: on a machine without root its libraries and the driver lie unpacked in the cache folder.
+preload()
+
 try:
     __version__ = version("slanglab")
 except PackageNotFoundError:  # used from a checkout that was not installed
@@ -55,6 +61,7 @@ _HOMES = {
     "slanglab.notebook.extension": ("load_ipython_extension", "unload_ipython_extension"),
     "slanglab.tensors.create": (
         "TensorError",
+        "assign",
         "empty",
         "full",
         "linspace",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import slangpy as spy
@@ -31,6 +31,8 @@ class Program:
     device: spy.Device
     outline: Outline
     doors: Mapping[str, tuple[Entry, ...]]
+    messages: Callable[[str], list[Diagnostic]]
+    """Reads the compiler's messages about this and other cells, for kernels that do not compile."""
 
     def function(self, name: str) -> object | None:
         """Return slangpy's reflection of the function called `name` (qualified with `::`), or None."""
@@ -77,7 +79,7 @@ class SlangCompiler:
             # The cell is right and a door is not: the function is then only what slangpy makes of it.
             doors = {}
             module, warnings = self._load(f"{internal}p", source, unit)
-        return Program(module, self.device, parsed, doors), warnings
+        return Program(module, self.device, parsed, doors, self.messages), warnings
 
     def _load(self, name: str, source: str, unit: Unit) -> tuple[spy.Module, tuple[Diagnostic, ...]]:
         earlier = self._log.take()

@@ -191,6 +191,7 @@ class CellAccess:
             defaults=defaults,
             by_position=door,
             checked=not slang_function.is_overloaded and declared is not None,
+            messages=program.messages,
             after=(lambda: self._around.finished(program)) if self._around.prints(self.cell) else None,
         )
 

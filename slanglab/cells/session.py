@@ -15,11 +15,12 @@ from typing import Any
 
 import slangpy as spy
 
-from slanglab.cells import defaults, limitations, source, symbols
+from slanglab.cells import defaults, source, symbols
 from slanglab.cells.compiler import Program, SlangCompiler
 from slanglab.cells.diagnostics import Diagnostic, SourceText
 from slanglab.cells.graph import Cell, CellGraph, CompileError, Outcome, Unit, Version
 from slanglab.cells.hints import hint
+from slanglab.cells.limitations import limitations
 from slanglab.cells.module import CellAccess, SlangModule
 from slanglab.cells.report import CellReport
 from slanglab.cells.resolve import FileModule, Resolver
@@ -210,11 +211,11 @@ class CellSession:
                 outcome = self.graph.run(key, unit, named=name is not None)
             except CompileError as error:
                 found = [*complaints, *warnings, *error.diagnostics]
-                raise CompileError(name or label, self._with_hints(found, parsed)) from error
+                raise CompileError(name or label, self._with_hints(found, parsed, request.first_line)) from error
         except CompileError as error:
             placed = [_placed(d, outline_shown) for d in error.diagnostics]
             raise self._reported(CompileError(name or label, placed), key, name or label, started) from error
-        limits = [_moved(d, request.first_line) for d in limitations.limitations(parsed)]
+        limits = [_moved(d, request.first_line) for d in limitations(parsed)]
         warnings = [_placed(d, outline_shown) for d in (*complaints, *warnings, *limits)]
         return self._ran(outcome, name or label, warnings, parsed, started)
 
@@ -347,8 +348,10 @@ class CellSession:
 
     # ----- saying what happened -----
 
-    def _with_hints(self, found: Iterable[Diagnostic], parsed: symbols.Outline) -> list[Diagnostic]:
-        return [d if d.hint else d.with_hint(hint(d, parsed) or "") for d in found]
+    def _with_hints(
+        self, found: Iterable[Diagnostic], parsed: symbols.Outline, first_line: int
+    ) -> list[Diagnostic]:
+        return [d if d.hint else d.with_hint(hint(d, parsed, first_line) or "") for d in found]
 
     def _reported(self, error: CompileError, key: str, shown: str, started: float) -> CompileError:
         cell = self.cell(key)
@@ -379,7 +382,7 @@ class CellSession:
         version = cell.good
         assert version is not None
         access = self.access(cell)
-        warnings = self._with_hints([*found, *version.warnings], parsed)
+        warnings = self._with_hints([*found, *version.warnings], parsed, version.unit.first_line)
         report = CellReport(
             name=shown,
             state="compiled" if outcome.compiled else "unchanged",

@@ -13,6 +13,7 @@ from typing import Any
 
 import slangpy as spy
 
+from slanglab.cells.diagnostics import Diagnostic
 from slanglab.engine import call_errors, empty, gradients
 from slanglab.engine.arrays import Converter, describe_value
 from slanglab.engine.parameters import Parameter
@@ -53,6 +54,8 @@ class Target:
         True when slangpy knows the parameters under other names, so that all must be passed by position.
     checked : bool
         False for a function whose parameters are not known (a generic one): its arguments go to slangpy as they are.
+    messages : callable or None
+        Reads the compiler's messages with the texts of the cells at hand.
     """
 
     name: str
@@ -66,6 +69,7 @@ class Target:
     after: Callable[[], object] | None = None
     by_position: bool = False
     checked: bool = True
+    messages: Callable[[str], list[Diagnostic]] | None = None
 
     def __post_init__(self) -> None:
         self.names = tuple(p.name for p in self.parameters)
@@ -121,7 +125,7 @@ def _bind(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tup
                 argument=name,
                 expected=f"{', '.join(names) or 'no arguments'}",
                 given=f"{name} = {describe_value(value)}",
-                hint=f"did you mean {near[0]}?" if near else None,
+                hint=f"did you mean `{near[0]}`?" if near else None,
             )
     for name in names:
         if name not in values:
@@ -208,7 +212,7 @@ def call(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     except SlangLabError:
         raise
     except Exception as error:
-        raise call_errors.explain(error, target.name, values) from error
+        raise call_errors.explain(error, target.name, values, messages=target.messages) from error
     for step in converter.after:
         step()
     for note in converter.notes:
@@ -232,4 +236,4 @@ def append_to(target: Target, encoder: Any, args: Sequence[Any], kwargs: Mapping
     except SlangLabError:
         raise
     except Exception as error:
-        raise call_errors.explain(error, target.name, values) from error
+        raise call_errors.explain(error, target.name, values, messages=target.messages) from error

@@ -9,6 +9,7 @@ from slanglab.errors import SlangLabError
 from slanglab.lab import current
 from slanglab.notebook.display import Formatters
 from slanglab.notebook.magics import SlangMagics, lift_comments, wrap_errors
+from slanglab.notebook.old_calls import OldCalls
 
 __all__ = ["Extension", "load_ipython_extension", "unload_ipython_extension"]
 
@@ -20,6 +21,7 @@ class Extension:
         self._shell = shell
         self._lab = current()
         self._formatters = Formatters(shell)
+        self._old_calls = OldCalls(shell)
         self._magics = SlangMagics(shell, self._lab)
 
     def load(self) -> None:
@@ -27,6 +29,7 @@ class Extension:
         self._shell.register_magics(self._magics)
         self._shell.input_transformers_cleanup.insert(0, lift_comments)
         self._formatters.install()
+        self._old_calls.install()
         # post_run_cell and not post_execute: the latter also fires for messages of widgets, on another thread.
         self._shell.events.register("post_run_cell", self._after_cell)
         SlangLabError.presenter = wrap_errors
@@ -37,6 +40,7 @@ class Extension:
         self._lab.log.remove()
         SlangLabError.presenter = None
         self._shell.events.unregister("post_run_cell", self._after_cell)
+        self._old_calls.remove()
         self._formatters.remove()
         self._shell.input_transformers_cleanup.remove(lift_comments)
         manager = self._shell.magics_manager

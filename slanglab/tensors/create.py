@@ -17,7 +17,7 @@ from slanglab.device import current_device
 from slanglab.errors import SlangLabError
 from slanglab.scalars import SCALARS, type_name
 
-__all__ = ["TensorError", "empty", "from_array", "full", "linspace", "ones", "random", "tensor", "zeros"]
+__all__ = ["TensorError", "assign", "empty", "from_array", "full", "linspace", "ones", "random", "tensor", "zeros"]
 
 Shape = int | Sequence[int]
 
@@ -206,16 +206,19 @@ def _upload(array: np.ndarray[Any, Any], element: Any, element_shape: tuple[int,
         raise TensorError(
             f"data of shape {array.shape} does not hold {_name(element)}: its last axes must be {element_shape}"
         )
-    name = _name(element)
-    scalar = next(s for s in sorted(SCALARS, key=len, reverse=True) if name.startswith(s))
-    wanted = SCALARS[scalar]
-    if wanted.kind in "iu" and array.size:
-        _check_integers(array, wanted)
-    with np.errstate(over="ignore", invalid="ignore"):
-        ready = np.array(array, dtype=wanted, order="C")
+    ready = _converted(array, _name(element))
     if ready.ndim == rank:
         ready = ready.reshape(1, *ready.shape)
     return from_array(current_device(), ready, element, rank)
+
+
+def _converted(array: np.ndarray[Any, Any], element: str) -> np.ndarray[Any, Any]:
+    """Return the numbers in the scalar type of `element`, contiguous; values that do not fit an integer type are refused."""
+    wanted = SCALARS[next(s for s in sorted(SCALARS, key=len, reverse=True) if element.startswith(s))]
+    if wanted.kind in "iu" and array.size:
+        _check_integers(array, wanted)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.array(array, dtype=wanted, order="C")
 
 
 def _check_integers(array: np.ndarray[Any, Any], wanted: np.dtype[Any]) -> None:
@@ -296,3 +299,37 @@ def random(
     generator = np.random.default_rng(seed)
     values: npt.NDArray[np.float64] = generator.uniform(low, high, (*_checked_shape(shape), *cell))
     return _with_grad(_upload(values, element, cell), grad)
+
+
+def assign(target: Any, data: Any) -> None:
+    """Overwrite the values of a tensor, converted to its dtype.
+
+    slangpy's own `copy_from_numpy` copies bytes: it takes integers for floats, and fewer numbers than there is room for.
+
+    Parameters
+    ----------
+    target : slangpy.Tensor
+        Contiguous.
+    data : array_like
+        Of the tensor's shape (with the axes of its elements behind), or a number.
+
+    Raises
+    ------
+    TensorError
+        When the shapes differ, or values do not fit; the tensor is then as it was.
+    """
+    element = type_name(target.dtype.full_name)
+    cell = _element_shape(element)
+    shape = (*target.shape.as_tuple(), *cell)
+    array = np.asarray(data)
+    if array.dtype.kind not in "fiub":
+        raise TensorError(f"Slang has no type for {array.dtype.name}")
+    if array.ndim == 0:
+        array = np.broadcast_to(array, shape)
+    if array.shape != shape:
+        raise TensorError(f"data of shape {array.shape} does not fit a tensor of shape {shape}")
+    if not target.is_contiguous():
+        raise TensorError("a strided view cannot be assigned to", hint="assign to the tensor that it is a view of")
+    ready = _converted(array, element)
+    if ready.size:
+        target.copy_from_numpy(ready.astype(np.uint32) if ready.dtype == np.bool_ else ready)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import slangpy as spy
-from tensor_cases import FLOATING, Case, case, numbers, upload
+from tensor_cases import FLOATING, case, numbers, upload
+from tensor_checks import check_picture, check_statistics, exact, reference_counts, view_of
 
 from slanglab.errors import ArgumentError
 from slanglab.tensors import kernels
@@ -22,93 +23,6 @@ def seed() -> int:
     drawn = int(np.random.SeedSequence().generate_state(1)[0])
     print(f"seed {drawn}")
     return drawn
-
-
-def exact(array: Any) -> Any:
-    """The finite elements in extended precision, which holds all 64-bit integers and no square of a double overflows."""
-    flat = array.reshape(-1)
-    if flat.dtype.kind == "f":
-        flat = flat[np.isfinite(flat)]
-    return flat.astype(np.longdouble)
-
-
-def check_statistics(found: Any, array: Any, note: object = "") -> None:
-    floating = array.dtype.kind == "f"
-    x = exact(array)
-    assert found.count == array.size, note
-    assert found.finite == x.size, note
-    assert found.zeros == np.count_nonzero(array == 0), note
-    assert found.nan == (np.count_nonzero(np.isnan(array)) if floating else 0), note
-    assert found.posinf == (np.count_nonzero(np.isposinf(array)) if floating else 0), note
-    assert found.neginf == (np.count_nonzero(np.isneginf(array)) if floating else 0), note
-    if not x.size:
-        assert (found.minimum, found.maximum, found.mean, found.std) == (None,) * 4, note
-        return
-    some = array[np.isfinite(array)] if floating else array
-    assert found.minimum == some.min(), note
-    assert found.maximum == some.max(), note
-    assert isinstance(found.minimum, float if floating else int), note
-    single = array.dtype.itemsize < 4 or array.dtype == np.float32
-    eps = float(np.finfo(np.float32).eps) if single else 1e-14
-    largest, mean, std = float(np.abs(x).max()), float(x.mean()), float(x.std())
-    # A subnormal result has few digits: the last unit of float64 is the least to ask for.
-    least = 2.0**-149 if single else 5e-324
-    assert abs(found.mean - mean) <= 4 * eps * std + 1e-14 * largest + least, note
-    # A double rounded to the mean's last digit has that much of a deviation.
-    assert abs(found.std - std) <= 16 * eps * std + (0 if single else 1e-15 * largest) + least, note
-
-
-def reference_counts(array: Any, edges: Any) -> list[int]:
-    x, e = exact(array), edges.astype(np.longdouble)
-    last = len(e) - 2
-    return [
-        int(((x >= e[i]) & ((x < e[i + 1]) if i < last else (x <= e[i + 1]))).sum()) for i in range(last + 1)
-    ]
-
-
-def check_picture(found: Any, plane: Any, block: tuple[int, int], note: object = "") -> None:
-    """`plane` has shape (rows, columns, components)."""
-    h, w = math.ceil(plane.shape[0] / block[0]), math.ceil(plane.shape[1] / block[1])
-    for part in (found.mean, found.minimum, found.maximum):
-        assert part.shape == (h, w), note
-        assert part.dtype == np.float32, note
-    assert found.flags.shape == (h, w), note
-    assert found.flags.dtype == np.uint8, note
-    most = float(np.finfo(np.float32).max)
-    for i in range(h):
-        for j in range(w):
-            part = plane[i * block[0] : (i + 1) * block[0], j * block[1] : (j + 1) * block[1]]
-            if part.dtype.kind == "f":
-                flags = np.isnan(part).any() * 1 + np.isposinf(part).any() * 2 + np.isneginf(part).any() * 4
-            else:
-                flags = 0
-            assert found.flags[i, j] == flags, (note, i, j)
-            x = exact(part)
-            if not x.size:
-                assert np.isnan([found.mean[i, j], found.minimum[i, j], found.maximum[i, j]]).all(), (
-                    note,
-                    i,
-                    j,
-                )
-                continue
-            assert found.minimum[i, j] == np.float32(np.clip(float(x.min()), -most, most)), (note, i, j)
-            assert found.maximum[i, j] == np.float32(np.clip(float(x.max()), -most, most)), (note, i, j)
-            mean, largest = np.clip(float(x.mean()), -most, most), min(float(np.abs(x).max()), most)
-            assert abs(float(found.mean[i, j]) - mean) <= 4e-7 * largest + 2.0**-145, (note, i, j)
-
-
-def view_of(c: Case, index: tuple[int, ...] = ()) -> Any:
-    """The default picture's elements, by the rule in words: last two axes, or last three when the last is 3 or 4."""
-    rank = c.array.ndim - len(c.components)
-    shown = 2
-    if not c.components and rank - len(index) >= 3 and c.array.shape[-1] in (3, 4):
-        shown = 3
-    part = c.array[index]
-    while part.ndim - len(c.components) > shown:
-        part = part[0] if part.shape[0] else part.reshape(0, *part.shape[1:])
-    if part.ndim - len(c.components) == 1:
-        part = part[None]
-    return part.reshape(*part.shape[:2], math.prod(part.shape[2:]))
 
 
 def test_random_tensors(device: Any, seed: int) -> None:
@@ -209,23 +123,6 @@ def test_an_outlier_as_the_first_of_each_run(device: Any) -> None:
     assert abs(found.std / wide.std() - 1) < 1e-6
 
 
-def test_one_bad_element_in_sixteen_million(device: Any, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=16_000_000).astype(np.float32).reshape(4000, 4000)
-    for flag, bad in ((1, np.nan), (2, np.inf), (4, -np.inf), (1, np.nan)):
-        row, column = (int(n) for n in rng.integers(0, 4000, 2))
-        before = x[row, column]
-        x[row, column] = bad
-        t = spy.Tensor.from_numpy(device, x)
-        p = picture(t, 400, 512)
-        assert p.block == (10, 8)
-        marks = np.argwhere(p.flags)
-        assert marks.tolist() == [[row // 10, column // 8]]
-        assert p.flags[row // 10, column // 8] == flag
-        assert nonfinite(t) == [(row, column)]
-        x[row, column] = before
-
-
 def test_hundred_million_elements(device: Any, seed: int) -> None:
     rng = np.random.default_rng(seed)
     tile = rng.integers(0, 256, 1_000_000, np.uint8)
@@ -280,72 +177,6 @@ def test_zero_dimensions(device: Any) -> None:
         assert picture(t).mean.shape == (1, 1)
         assert nonfinite(t) == ([()] if np.isnan(value) else [])
         assert nonfinite(np.array(value)) == ([()] if np.isnan(value) else [])
-
-
-def test_axes_windows_and_zoom(device: Any, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=(3, 40, 50, 5)).astype(np.float32)
-    t = spy.Tensor.from_numpy(device, x)
-    for given in (t, x):
-        check_picture(picture(given, 7, 5, index=(2, -1)), x[2, -1][..., None], (8, 1))
-        check_picture(picture(given, 9, 9, index=(1, None, None, 3)), x[1, :, :, 3][..., None], (5, 6))
-        check_picture(picture(given, 9, 9, index=(None, 4, None, 3)), x[:, 4, :, 3][..., None], (1, 6))
-        check_picture(picture(given, 9, 9, index=(2, 4, 6)), x[2, 4, 6][None, :, None], (1, 1))
-        check_picture(picture(given, 9, 9, index=(2, 4, 6, 1)), x[2, 4, 6, 1].reshape(1, 1, 1), (1, 1))
-        p = picture(given, 4, 4, index=(1, None, None, 3), window=(5, 19, -3, 1000))
-        assert p.window == (5, 19, 0, 50)
-        assert not p.exact
-        check_picture(p, x[1, 5:19, :, 3][..., None], (4, 13))
-        close = picture(given, 16, 16, index=(1, None, None, 3), window=(5, 15, 7, 11))
-        assert close.exact
-        np.testing.assert_array_equal(close.mean, x[1, 5:15, 7:11, 3])
-        np.testing.assert_array_equal(
-            elements(given, index=(1, None, None, 3), window=(5, 15, 7, 11)).reshape(10, 4),
-            x[1, 5:15, 7:11, 3],
-        )
-        with pytest.raises(ArgumentError, match="Index 3 is outside axis 0"):
-            picture(given, index=(3,))
-        with pytest.raises(ArgumentError, match="5 indices"):
-            picture(given, index=(0,) * 5)
-
-
-def test_few_texels_of_many_elements(device: Any, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    for kind in ("float", "double", "uint8_t", "half3"):
-        dtype, components = {
-            "float": (np.float32, ()),
-            "double": (np.float64, ()),
-            "uint8_t": (np.uint8, ()),
-        }.get(kind, (np.float16, (3,)))
-        x = numbers(rng, dtype, (301, 407, *components), "infinite")
-        t = upload(device, kind, x, components)
-        check_picture(picture(t, 2, 3), x.reshape(301, 407, -1), (151, 136), (seed, kind))
-
-
-def test_means_keep_small_differences(device: Any, seed: int) -> None:
-    x = np.random.default_rng(seed).normal(1000, 1e-2, (2000, 2000)).astype(np.float32)
-    p = picture(spy.Tensor.from_numpy(device, x), 20, 20)
-    wide = x.astype(np.float64).reshape(20, 100, 20, 100).mean(axis=(1, 3))
-    # Half a unit in the last place of the result, and as much again from the work.
-    assert np.abs(p.mean - wide).max() <= np.spacing(np.float32(1000))
-
-
-def test_channels(device: Any, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    x = rng.random((20, 30, 3)).astype(np.float32)
-    x[3, 4, 1] = np.nan
-    for given in (upload(device, "float3", x, (3,)), upload(device, "float", x, ()), x):
-        p = picture(given, 10, 10)
-        assert p.block == (2, 3)
-        check_picture(p, x, (2, 3))
-        assert p.colors is not None
-        assert p.colors.shape == (10, 10, 3)
-        wide = x.astype(np.float64).reshape(10, 2, 10, 3, 3)
-        np.testing.assert_allclose(p.colors, np.nanmean(wide, axis=(1, 3)), rtol=1e-6)
-        np.testing.assert_array_equal(elements(given), x)
-        assert nonfinite(given) == [(3, 4, 1)]
-    assert picture(upload(device, "float3", x, (3,)), 64, 64).exact is False
-    assert picture(upload(device, "float", x[..., 0], ()), 64, 64).colors is None
 
 
 def test_structs_have_a_summary_a_field(device: Any, seed: int) -> None:

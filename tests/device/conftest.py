@@ -1,0 +1,38 @@
+import numpy as np
+import pytest
+from shell import Shell
+
+import slanglab
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_settings(tmp_path_factory):
+    """Keep the settings of whoever runs the tests out of them; the caches are shared, since they only save time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SLANGLAB_CONFIG", str(tmp_path_factory.mktemp("config")))
+        yield
+
+
+@pytest.fixture(scope="session")
+def device(_own_settings):
+    """The lab's device: one for all tests, as a kernel has one."""
+    return slanglab.current().device
+
+
+@pytest.fixture
+def shell(device):
+    """An IPython shell with the extension loaded, and none of the cells of other tests."""
+    lab = slanglab.current()
+    for cell in lab.cells.cells():
+        lab.cells.forget(cell.key)
+    shell = Shell()
+    yield shell
+    shell.close()
+
+
+@pytest.fixture
+def rng():
+    """Random numbers from a fresh seed, which a failing test prints."""
+    seed = int(np.random.default_rng().integers(2**32))
+    print(f"seed {seed}")
+    return np.random.default_rng(seed)
