@@ -169,6 +169,14 @@ def histogram(device: Any, view: View, bins: Edges) -> NDArray[np.int64]:
     most = 1e300 if view.form.wide else 3e38
     slope = min(bins.bins / span if span > 0 else most, most)
     per_threshold = min(1 / bins.threshold, most) if bins.threshold else 0.0
+    # Four times what rounding can move the proposed bin by, and more for a device's logarithm, which is good to 1e-6 or
+    # so. Where products may overflow or be flushed to zero the proposal is worth nothing.
+    unit, least, large = (2.0**-52, 1e-290, 1e290) if view.form.wide else (2.0**-23, 1e-30, 1e30)
+    margin = 4 * unit * (slope * abs(bins.start) + bins.bins) + 1e-4
+    if bins.scale == "symlog":
+        margin += 1e-5 * slope * (1 + max(abs(bins.start), abs(bins.stop)))
+    if not least < max(abs(bins.values[0]), abs(bins.values[-1])) < large:
+        margin = 1.0
     own = _OWN if is_software(device) and used <= _OWN else 0
     macros = {"GROUP": group, "FLAT": _flat(axes), "OWN": own}
     kernels.kernel(device, "histogram", "histogram", view.form, **macros).dispatch(
@@ -182,6 +190,7 @@ def histogram(device: Any, view: View, bins: Edges) -> NDArray[np.int64]:
         half_start=max(-most, min(bins.start / 2, most)),
         slope=slope,
         per_threshold=per_threshold,
+        margin=min(margin, 1.0),
         elements=view.storage,
         edges=_buffer(device, keys),
         counts=found,
