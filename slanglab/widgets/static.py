@@ -32,6 +32,8 @@ __all__ = ["SCALE", "dtype_name", "gradient_limit", "is_image", "tensor_png", "t
 _WIDTH = 860
 _GAP = 20
 _TEXELS = 128
+_CELL = 64
+_LEAST = 220
 _QUANTILE = 0.999
 _THRESHOLD = 0.01
 
@@ -87,8 +89,10 @@ def is_image(summary: Summary, picture: Picture) -> bool:
 
 
 def _pictures(summary: Summary, value: Picture, gradient: Picture | None) -> Image:
-    page = _WIDTH * SCALE
-    width = (page - _GAP * SCALE) // 2 if gradient is not None else page // 2
+    half = (_WIDTH - _GAP) // 2 if gradient is not None else _WIDTH // 2
+    columns = value.window[3] - value.window[2]
+    # Cells of a tiny tensor grow no wider than this, as long as the picture is wide enough to be one.
+    width = min(half, max(_LEAST, columns * _CELL)) * SCALE
     value, gradient = _coarser(value), gradient and _coarser(gradient)
     if is_image(summary, value) and value.colors is not None:
         panels = [panel(value, srgb(value.colors), width)]

@@ -297,7 +297,7 @@ def test_the_output_has_widget_picture_and_text() -> None:
     assert set(data) == {"application/vnd.jupyter.widget-view+json", "image/png", "text/plain"}
     assert data["application/vnd.jupyter.widget-view+json"]["model_id"] == inspector.model_id
     assert base64.b64decode(data["image/png"])[:4] == b"\x89PNG"
-    assert metadata["image/png"] == {"width": 420, "height": 433}
+    assert metadata["image/png"] == {"width": 220, "height": 233}
     assert data["text/plain"].startswith("eye: float32 (3, 3)")
     assert "[0., 1., 0.]" in data["text/plain"]
 
