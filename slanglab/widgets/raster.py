@@ -203,7 +203,8 @@ def srgb(colors: NDArray[np.float32]) -> Image:
     """Encode linear light as sRGB."""
     v = np.clip(np.nan_to_num(colors[..., :3].astype(np.float64)), 0, 1)
     encoded = np.where(v <= 0.0031308, 12.92 * v, 1.055 * v ** (1 / 2.4) - 0.055)
-    return np.rint(encoded * 255).astype(np.uint8)
+    image: Image = np.rint(encoded * 255).astype(np.uint8)
+    return image
 
 
 # ----- curves -----
