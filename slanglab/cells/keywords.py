@@ -38,7 +38,9 @@ _TYPES = _words(
     for shape in ("1", "2", "3", "4", *(f"{r}x{c}" for r in range(1, 5) for c in range(1, 5)))
 }
 
-RESERVED_NAMES = MODIFIERS | STATEMENTS | _DECLARATIONS | _TYPES
+RESERVED_NAMES = (MODIFIERS | STATEMENTS | _DECLARATIONS | _TYPES) - {
+    "module"
+}  # SlangPy's documents call theirs so
 """Words that cannot name a module: `import float;` would not mean a cell."""
 
 RESERVED_MODULES = _words("slangpy sgl slang glsl hlsl core neural slangtorch slanglab")

@@ -69,12 +69,17 @@ def _functions(outline: Outline) -> Iterator[Diagnostic]:
             continue
         if first.name in INTRINSICS and first.in_struct is None and not first.namespace:
             yield _intrinsic(first)
-        elif len(group) > 1:
-            yield _overloaded(group)
-        if first.static:
+        elif len(together := _together(group)) > 1:
+            yield _overloaded(together)
+        if first.static and first.has_body:
             yield _static(first)
         for function in group:
             yield from _parameters(function)
+
+
+def _together(group: list[Function]) -> list[Function]:
+    """Return the overloads that the compiler sees at once: the first, and what no `#if` keeps apart from it."""
+    return [group[0], *(f for f in group[1:] if not f.excludes(group[0]))]
 
 
 def _operator(function: Function) -> Diagnostic:

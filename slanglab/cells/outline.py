@@ -5,7 +5,7 @@ Lines and columns are 1-based and count code points of the text that was read; c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 __all__ = [
@@ -91,6 +91,8 @@ class Function:
         Of the last character of the body, or of the `;`.
     has_body : bool
         False for a requirement of an interface and for a declaration without a definition.
+    branch : tuple of (int, int)
+        The `#if` branches around it, outermost first: number of the `#if` in the text, and of its arm.
     """
 
     name: str
@@ -111,6 +113,12 @@ class Function:
     column: int = 0
     end_line: int = 0
     has_body: bool = True
+    branch: tuple[tuple[int, int], ...] = field(default=(), repr=False)
+
+    def excludes(self, other: Function) -> bool:
+        """Tell whether the compiler never sees both: they stand in different arms of one `#if`."""
+        arms = dict(self.branch)
+        return any(arms.get(number, arm) != arm for number, arm in other.branch)
 
 
 @dataclass(frozen=True)

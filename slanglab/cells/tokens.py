@@ -229,6 +229,7 @@ _CONDITION = re.compile(r"#\s*(ifdef|ifndef|if|elifdef|elifndef|elif|else|endif)
 _COMMENTS = re.compile(r"/\*.*?\*/|\\\n", re.DOTALL)
 _TRAILING = ("///<", "//!<", "/**<", "/*!<")
 _DOC = ("///", "//!", "/**", "/*!")
+_NO_DOC = ("////", "/***", "/**/", *_TRAILING)
 
 
 def code(text: str, tokens: list[Token] | None = None) -> Code:
@@ -251,10 +252,10 @@ def code(text: str, tokens: list[Token] | None = None) -> Code:
     dead = False
     dead_from = 0
     count = 0
-    doc: list[Token] = []
+    above: list[Token] = []
     for token in scan(text) if tokens is None else tokens:
         if token.kind == "directive":
-            doc = []
+            above = []
             match = _CONDITION.match(token.text)
             if match is None:
                 if not dead:
@@ -286,13 +287,13 @@ def code(text: str, tokens: list[Token] | None = None) -> Code:
         if dead:
             continue
         if token.kind == "comment":
-            doc = _documentation(text, result, doc, token)
+            _comment(text, result, above, token)
             continue
         index = len(result.tokens)
-        if doc:
-            if text.count("\n", doc[-1].end, token.start) <= 1:
-                result.docs[index] = [comment.text for comment in doc]
-            doc = []
+        if above:
+            if _touches(text, above[-1], token) and (doc := _documentation(above)):
+                result.docs[index] = doc
+            above = []
         result.tokens.append(token)
         result.branch.append(branch)
         result.pair.append(-1)
@@ -309,20 +310,34 @@ def _value(condition: str) -> bool | None:
     return {"0": False, "1": True, "false": False, "true": True}.get(word)
 
 
-def _documentation(text: str, result: Code, doc: list[Token], token: Token) -> list[Token]:
-    """Return the documentation comments that stand above the next token, after one more comment."""
+def _touches(text: str, comment: Token, token: Token) -> bool:
+    """Tell whether a token follows a comment on the same line or the next."""
+    return text.count("\n", comment.end, token.start) <= 1
+
+
+def _comment(text: str, result: Code, above: list[Token], token: Token) -> None:
+    """Add one more comment to those that stand together above the next token, or hang it on the token before it."""
     last = result.tokens[-1] if result.tokens else None
-    same_line = last is not None and "\n" not in text[last.end : token.start]
-    if token.text.startswith(_TRAILING):
-        if same_line:
+    if last is not None and "\n" not in text[last.end : token.start]:
+        if token.text.startswith(_TRAILING):
             result.trailing[len(result.tokens) - 1] = token.text
-        return []
-    if same_line or not token.text.startswith(_DOC) or token.text.startswith(("////", "/***", "/**/")):
-        return [] if same_line or text.count("\n", token.start, token.end) else doc
-    if doc and (token.text.startswith("/*") or text.count("\n", doc[-1].end, token.start) > 1):
-        return [token]
-    doc.append(token)
-    return doc
+        return
+    if above and not _touches(text, above[-1], token):
+        above.clear()
+    above.append(token)
+
+
+def _documentation(above: list[Token]) -> list[str]:
+    """Return the documentation among comments that stand together: the last block, or the last lines."""
+    found: list[str] = []
+    for comment in above:
+        written = comment.text
+        if not written.startswith(_DOC) or written.startswith(_NO_DOC):
+            continue
+        if written.startswith("/*") or (found and found[-1].startswith("/*")):
+            found.clear()
+        found.append(written)
+    return found
 
 
 def _pair(result: Code, brackets: _Stack | None, index: int, symbol: str) -> _Stack | None:

@@ -34,9 +34,11 @@ def read_function(
     words = reader.words
     close = words.pair[opener]
     after = close + 1
-    if close < 0:  # the `)` is missing: the parameters end where the body begins
-        close = opener + 1
+    if close < 0:  # the `)` is missing: the parameters end where the body or something new begins
+        close, column = opener + 1, words.where.column(words.offset(lead.start))
         while words.word(close) not in ("{", "}", ";", ""):
+            if reader.outdented(close, column) and words.word(close - 1) != ",":
+                break
             close = max(words.pair[close], close) + 1
         after = close
     parameters, errors = read_parameters(words, opener + 1, min(close, words.size))
@@ -69,8 +71,9 @@ def read_function(
         column=column,
         end_line=max(line, words.last_line(i)),
         has_body=has_body,
+        branch=words.code.branch[at],
     )
-    listed = Listed(function, words.code.branch[at])
+    listed = Listed(function)
     reader.functions.append(listed)
     if reader.scopes[-1].struct is not None:
         reader.scopes[-1].methods.append(listed)

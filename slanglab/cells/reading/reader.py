@@ -111,7 +111,7 @@ class Reader:
         """Note a place that makes no sense, and return the index of the next one that may begin a declaration."""
         words = self.words
         self.wrong(i)
-        start = i
+        start, column = i, words.where.column(words.offset(i))
         while i < words.size:
             word = words.word(i)
             if word == ";":
@@ -121,6 +121,8 @@ class Reader:
             if word == "{":
                 return self.body(i, i)
             if i > start and words.new_line(i) and (word in DECLARES or word == "["):
+                return i
+            if i > start and words.is_name(i) and self.outdented(i, column):
                 return i
             i = words.pair[i] + 1 if words.pair[i] > i else i + 1
         return i

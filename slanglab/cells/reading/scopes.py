@@ -7,7 +7,6 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from slanglab.cells.outline import Field, Function, Struct
-from slanglab.cells.tokens import Branch
 
 __all__ = ["Lead", "Listed", "Scope", "distinct", "with_custom_derivatives"]
 
@@ -83,16 +82,9 @@ class Scope:
 
 @dataclass
 class Listed:
-    """A function on its way into the outline, with the branch of `#if` it stands in."""
+    """A function on its way into the outline."""
 
     function: Function
-    branch: Branch
-
-
-def _exclusive(a: Branch, b: Branch) -> bool:
-    """Tell whether the compiler never sees two places together: they stand in different arms of one `#if`."""
-    arms = dict(a)
-    return any(arms.get(number, arm) != arm for number, arm in b)
 
 
 def distinct(functions: list[Listed]) -> list[Listed]:
@@ -111,7 +103,7 @@ def distinct(functions: list[Listed]) -> list[Listed]:
         kept: list[Listed] = []
         for listed in sorted(group, key=lambda g: not g.function.has_body):
             again = (
-                not listed.function.has_body or _exclusive(kept[0].branch, listed.branch) if kept else False
+                not listed.function.has_body or kept[0].function.excludes(listed.function) if kept else False
             )
             if again:
                 dropped.add(id(listed))
@@ -126,17 +118,13 @@ def _identity(function: Function) -> tuple[str, tuple[str, ...]]:
 
 def with_custom_derivatives(functions: list[Listed]) -> None:
     """Mark the functions whose derivative is declared elsewhere, by `[BackwardDerivativeOf(f)]` on another function."""
-    targets: set[tuple[str, str]] = set()
+    targets: set[str] = set()
     for listed in functions:
-        function = listed.function
-        for attribute in function.attributes:
+        scope = listed.function.qualified.rpartition("::")[0]
+        for attribute in listed.function.attributes:
             if match := _DERIVATIVE_OF.match(attribute):
-                scope = function.qualified.rpartition("::")[0]
-                targets.add((scope, match[1].replace(".", "::").split("<")[0]))
-    if not targets:
-        return
+                name = match[1].replace(".", "::").split("<")[0]
+                targets |= {name, f"{scope}::{name}" if scope else name}
     for listed in functions:
-        function = listed.function
-        scope = function.qualified.rpartition("::")[0]
-        if (scope, function.name) in targets or any(t == function.qualified for _, t in targets):
-            listed.function = replace(function, differentiable=True, custom_derivative=True)
+        if listed.function.qualified in targets:
+            listed.function = replace(listed.function, differentiable=True, custom_derivative=True)

@@ -20,6 +20,10 @@ __all__ = [
     "to_semicolon",
 ]
 
+_DEEPEST = 64
+"""Types and namespaces nested deeper are not read: their full names alone would fill the memory."""
+
+_GOES_ON = frozenset((".", ",", "=", "::", ":"))
 _KINDS: dict[str, StructKind] = {
     "struct": "struct",
     "class": "class",
@@ -54,8 +58,7 @@ def read_struct(reader: Reader, i: int, lead: Lead) -> int | None:
         return to_semicolon(reader, i, lead)
     if kind == "enum":
         return _cases(reader, i, scope)
-    _enter(reader, scope, i, lead)
-    return i + 1
+    return _enter(reader, scope, i, lead)
 
 
 def _bases(reader: Reader, i: int) -> tuple[tuple[str, ...], int]:
@@ -100,12 +103,17 @@ def _declare(
     return scope
 
 
-def _enter(reader: Reader, scope: Scope, opener: int, lead: Lead) -> None:
+def _enter(reader: Reader, scope: Scope, opener: int, lead: Lead) -> int:
+    """Open a scope and return the index behind its `{`; one that is nested too deep is passed over instead."""
     words = reader.words
+    if len(reader.scopes) > _DEEPEST:
+        reader.wrong(opener)
+        return reader.body(opener, lead.start)
     scope.opener = opener
     scope.closed = words.pair[opener] > opener
     scope.column = words.where.column(words.offset(lead.start))
     reader.scopes.append(scope)
+    return opener + 1
 
 
 def _cases(reader: Reader, i: int, scope: Scope) -> int:
@@ -140,8 +148,7 @@ def read_extension(reader: Reader, i: int, lead: Lead) -> int | None:
         return reader.trouble(after) if words.word(end) in (":", "where") else None
     name = words.type_text(start, end)
     scope = _declare(reader, "extension", name, start, (*lead.generics, *generics), bases, lead)
-    _enter(reader, scope, after, lead)
-    return after + 1
+    return _enter(reader, scope, after, lead)
 
 
 def read_namespace(reader: Reader, i: int, lead: Lead) -> int | None:
@@ -156,8 +163,7 @@ def read_namespace(reader: Reader, i: int, lead: Lead) -> int | None:
             at += 1
     if words.word(at) != "{":
         return None
-    _enter(reader, Scope("namespace", "::".join(names)), at, lead)
-    return at + 1
+    return _enter(reader, Scope("namespace", "::".join(names)), at, lead)
 
 
 def read_cbuffer(reader: Reader, i: int, lead: Lead) -> int | None:
@@ -171,8 +177,7 @@ def read_cbuffer(reader: Reader, i: int, lead: Lead) -> int | None:
             at = words.pair[at] + 1
     if words.word(at) != "{":
         return None
-    _enter(reader, Scope("cbuffer"), at, lead)
-    return at + 1
+    return _enter(reader, Scope("cbuffer"), at, lead)
 
 
 def read_typealias(reader: Reader, i: int, lead: Lead) -> int | None:
@@ -185,7 +190,7 @@ def read_typealias(reader: Reader, i: int, lead: Lead) -> int | None:
         return to_semicolon(reader, at, lead)
     end = words.type_end(at + 1)
     _declare(reader, "typealias", words.word(i + 1), i + 1, generics, (words.type_text(at + 1, end),), lead)
-    return to_semicolon(reader, max(end, at), lead)
+    return to_semicolon(reader, end if end > at + 1 else at, lead)
 
 
 def read_typedef(reader: Reader, i: int, lead: Lead) -> int | None:
@@ -255,9 +260,8 @@ def to_semicolon(reader: Reader, i: int, lead: Lead) -> int:
         word = words.word(i)
         if word == ";":
             return i + 1
-        if word == "}" or (
-            i > first and words.new_line(i) and words.word(i - 1) not in (".", ",", "=", "::", ":")
-        ):
+        goes_on = words.word(i - 1) in _GOES_ON and word != "["  # a `[` that begins a line is an attribute
+        if word == "}" or (i > first and words.new_line(i) and not goes_on):
             break
         i = words.pair[i] + 1 if words.pair[i] > i else i + 1
     reader.wrong(i)

@@ -75,7 +75,8 @@ def _value_end(reader: Reader, i: int) -> tuple[int, bool]:
         word = words.word(i)
         if word in (",", ";", "}", ")", "]"):
             return i, False
-        if line_end < 0 and i > start and words.new_line(i) and words.word(i - 1) not in _CONTINUES:
+        goes_on = words.word(i - 1) in _CONTINUES and word != "["  # a `[` that begins a line is an attribute
+        if line_end < 0 and words.new_line(i) and (not goes_on if i > start else word == "["):
             line_end = i
         if line_end >= 0 and (word == "=" or (word == "{" and words.word(i - 1) != "=")):
             return line_end, True

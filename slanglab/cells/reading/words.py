@@ -15,7 +15,9 @@ _TYPE_PREFIXES = frozenset(
 _SIGNS = frozenset(("unsigned", "signed"))
 _SIGNED = frozenset(("int", "char", "short", "long"))
 _ENDS_GENERICS = frozenset((";", "{", "}", ")", "]", "&&", "||", ""))
-_AFTER_GENERICS = frozenset(("(", ")", ",", ".", "::", "{", ">", "=", ";", ":", "[", "]", "?", "*", ""))
+_AFTER_GENERICS = frozenset(
+    ("(", ")", ",", ".", "::", "{", ">", "=", ";", ":", "[", "]", "?", "*", "where", "throws", "")
+)
 _NO_SPACE_AFTER = frozenset(("<", "(", "[", "::", ".", "!", "~"))
 _NO_SPACE_BEFORE = frozenset((">", ")", "]", ",", "<", "(", "[", "::", ".", "*", "?"))
 
