@@ -7,7 +7,7 @@ import re
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slanglab.cells.diagnostics import Diagnostic
@@ -82,22 +82,26 @@ def only(text: str) -> Diagnostic:
 
 
 @pytest.mark.parametrize("end", ["\r\n", "\r"])
+@settings(deadline=None)
 @given(text=well_formed)
 def test_line_ends_do_not_matter(end: str, text: str) -> None:
     assert clean(text.replace("\n", end)) == clean(text)
 
 
+@settings(deadline=None)
 @given(text=well_formed, blank=st.integers(0, 3))
 def test_byte_order_mark_and_last_newline_do_not_matter(text: str, blank: int) -> None:
     assert clean("\ufeff" + text.rstrip("\n") + "\n" * blank)[0] == clean(text)[0]
 
 
+@settings(deadline=None)
 @given(text=texts)
 def test_clean_text_is_clean(text: str) -> None:
     cleaned, diagnostics = clean(text)
     assert clean(cleaned) == (cleaned, diagnostics)
 
 
+@settings(deadline=None)
 @given(text=texts)
 def test_nothing_is_dropped(text: str) -> None:
     """Only line ends and white space change: every other character is still there, in its order."""
@@ -108,6 +112,7 @@ def test_nothing_is_dropped(text: str) -> None:
     assert rest(clean(text)[0]) == rest(text.lstrip("\ufeff"))
 
 
+@settings(deadline=None)
 @given(text=texts)
 def test_columns_and_lines_stay_those_of_the_editor(text: str) -> None:
     """JupyterLab and CPython end a line at LF, CR LF and CR, and at nothing else."""
@@ -293,6 +298,7 @@ def test_what_only_looks_unterminated(text: str) -> None:
     assert found(text) == []
 
 
+@settings(deadline=None)
 @given(text=texts, first=st.integers(1, 50))
 def test_diagnostics_point_into_the_text(text: str, first: int) -> None:
     cleaned, diagnostics = clean(text, first)
@@ -307,6 +313,7 @@ def test_diagnostics_point_into_the_text(text: str, first: int) -> None:
         assert d.cell == ""
 
 
+@settings(deadline=None)
 @given(text=texts)
 def test_tokens_cover_the_text_in_order(text: str) -> None:
     at = 0
@@ -321,6 +328,7 @@ def test_tokens_cover_the_text_in_order(text: str) -> None:
 # ----- names -----
 
 
+@settings(deadline=None)
 @given(text=st.text())
 def test_python_name_is_what_python_makes_of_it(text: str) -> None:
     name = python_name(text)
@@ -375,6 +383,7 @@ def test_names_that_modules_may_not_have(name: str, word: str) -> None:
     assert len(message) < 250
 
 
+@settings(deadline=None)
 @given(name=st.text(max_size=30))
 def test_valid_names_work_in_python_and_slang(name: str) -> None:
     message = valid_name(name)
@@ -450,6 +459,7 @@ def test_import_in_live_branch_beside_a_dead_one() -> None:
     ]
 
 
+@settings(deadline=None)
 @given(text=texts)
 def test_rewrite_touches_nothing_but_names_and_maps_columns_back(text: str) -> None:
     cleaned = clean(text)[0]

@@ -8,7 +8,7 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slanglab.cells.source import clean, rewrite_imports
@@ -103,6 +103,7 @@ def test_a_broken_declaration_does_not_hide_its_neighbours(text: str, functions:
     assert all(line > 1 for line, _ in parsed.errors)
 
 
+@settings(deadline=None)
 @given(
     bodies=st.lists(st.sampled_from(GOOD), min_size=2, max_size=6),
     which=st.integers(0, 5),
@@ -186,6 +187,7 @@ def check_places(text: str) -> None:
     assert rewritten.count("\n") == cleaned.count("\n")
 
 
+@settings(deadline=None)
 @given(text=st.text())
 def test_any_text_is_read(text: str) -> None:
     check_places(text)
@@ -253,6 +255,7 @@ WORDS = [
 ]
 
 
+@settings(deadline=None)
 @given(text=st.lists(st.sampled_from(WORDS), max_size=60).map("".join))
 def test_any_words_are_read(text: str) -> None:
     check_places(text)

@@ -10,7 +10,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slanglab.cells.source import clean
@@ -85,6 +85,7 @@ def function_texts(draw: st.DrawFn) -> str:
     return f"{attribute}{draw(types)}{draw(spaces)}{draw(names)}({comma.join(parameters)}){draw(spaces)}{{ {body} }}\n"
 
 
+@settings(deadline=None)
 @given(text=st.lists(function_texts(), min_size=1, max_size=4).map("".join))
 def test_generated_functions(text: str) -> None:
     seen = by_the_grammar(text)
