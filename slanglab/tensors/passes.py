@@ -26,13 +26,22 @@ _COUNT_MOST = 2**32 - 2**25  # elements of one dispatch: its counters and indice
 
 
 def _buffer(device: Any, data: NDArray[Any], element: int = 0) -> Any:
-    import slangpy as spy
-
-    usage = spy.BufferUsage.unordered_access | spy.BufferUsage.shader_resource | spy.BufferUsage.copy_source
+    """Return a buffer that holds `data`."""
     size = element or data.dtype.itemsize
     return device.create_buffer(
-        element_count=data.nbytes // size, struct_size=size, usage=usage, data=np.ascontiguousarray(data)
+        element_count=data.nbytes // size, struct_size=size, usage=_usage(), data=np.ascontiguousarray(data)
     )
+
+
+def _room(device: Any, count: int, size: int = 4) -> Any:
+    """Return a buffer whose every element a kernel will write; what it holds before is anything."""
+    return device.create_buffer(element_count=count, struct_size=size, usage=_usage())
+
+
+def _usage() -> Any:
+    import slangpy as spy
+
+    return spy.BufferUsage.unordered_access | spy.BufferUsage.shader_resource | spy.BufferUsage.copy_source
 
 
 def _read(buffer: Any, kind: Any) -> NDArray[Any]:
@@ -48,7 +57,7 @@ def _runs(device: Any, count: int) -> tuple[int, int, int]:
         )
     group = kernels.group_size(device)
     tile = group * _BLOCK
-    groups = min(math.ceil(count / tile), 256 if is_software(device) else 2048)
+    groups = min(math.ceil(count / tile), 256 if is_software(device) else 1024)
     run = math.ceil(count / groups / tile) * tile
     return math.ceil(count / run), group, run
 
@@ -78,7 +87,7 @@ def statistics(device: Any, view: View, over: View | None = None) -> Statistics:
     groups, group, run = _runs(device, axes.count)
     flat = _flat(axes, second)
     macros = {"GROUP": group, "FLAT": flat}
-    found = _buffer(device, np.zeros(groups * _WORDS, np.uint32))
+    found = _room(device, groups * _WORDS)
     given: dict[str, Any] = {
         "count": axes.count,
         "run": run,
@@ -247,7 +256,7 @@ def picture(device: Any, storage: Any, form: Format, frame: Frame) -> Picture:
         # A thread a texel while there are texels enough for all threads and each has little to read.
         team = 1 if (texels >= 128 if is_software(device) else each <= 32) else 64
         group = max(team, kernels.group_size(device))
-        out = [_buffer(device, np.zeros(texels * n, np.uint32)) for n in (layers, 1, 1, 1)]
+        drawn = _room(device, texels * (layers + 3))
         kernels.kernel(
             device, "picture", "picture", form, GROUP=group, FLAT=_flat(channels), TEAM=team
         ).dispatch(
@@ -268,14 +277,11 @@ def picture(device: Any, storage: Any, form: Format, frame: Frame) -> Picture:
             components=count,
             colours=int(frame.colors),
             elements=storage,
-            mean=out[0],
-            minimum=out[1],
-            maximum=out[2],
-            flags=out[3],
+            drawn=drawn,
         )
-        means = _read(out[0], np.float32).reshape(means.shape)
-        low, high = (_read(b, np.float32).reshape(height, width) for b in out[1:3])
-        flags = _read(out[3], np.uint32).reshape(height, width).astype(np.uint8)
+        every = _read(drawn, np.float32).reshape(layers + 3, height, width)
+        means, low, high = every[:layers], every[layers].copy(), every[layers + 1].copy()
+        flags = every[layers + 2].view(np.uint32).astype(np.uint8)
     colors = np.moveaxis(means[1:], 0, -1).copy() if frame.colors else None
     return Picture(
         means[0].copy(),
@@ -328,7 +334,7 @@ def gather(device: Any, view: View) -> NDArray[Any]:
     else:
         group = kernels.group_size(device)
         threads = min(math.ceil(axes.count / group), 1024) * group
-        copy = _buffer(device, np.zeros(axes.count, f"u{view.form.bits // 8}"))
+        copy = _room(device, axes.count, view.form.bits // 8)
         kernels.kernel(device, "gather", "gather", view.form, GROUP=group, FLAT=_flat(axes)).dispatch(
             [threads, 1, 1],
             count=axes.count,

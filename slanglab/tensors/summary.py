@@ -52,7 +52,8 @@ def statistics(tensor: Any, *, field: str | None = None, gradient: bool = False)
     -------
     Statistics
         Sums run in single precision with errors like those of pairwise summation for types that float32 holds exactly,
-        else in double precision; counts and extremes are exact.
+        else in double precision; counts and extremes are exact. Hardware that flushes subnormal numbers takes them for
+        zero in sums.
 
     Raises
     ------

@@ -8,10 +8,16 @@ import numpy as np
 import pytest
 import slangpy as spy
 from tensor_cases import numbers, upload
-from tensor_checks import check_picture
+from tensor_checks import LEAST, check_picture, flushes
 
 from slanglab.errors import ArgumentError
 from slanglab.tensors.summary import elements, nonfinite, picture
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _subnormals(device: Any) -> None:
+    if flushes(device):
+        LEAST["single"] = 2.0**-126
 
 
 @pytest.fixture
@@ -82,8 +88,8 @@ def test_means_keep_small_differences(device: Any, seed: int) -> None:
     x = np.random.default_rng(seed).normal(1000, 1e-2, (2000, 2000)).astype(np.float32)
     p = picture(spy.Tensor.from_numpy(device, x), 20, 20)
     wide = x.astype(np.float64).reshape(20, 100, 20, 100).mean(axis=(1, 3))
-    # Half a unit in the last place of the result, and as much again from the work.
-    assert np.abs(p.mean - wide).max() <= np.spacing(np.float32(1000))
+    # Half a unit in the last place of the result, and where threads share a texel as much again for each time they meet.
+    assert np.abs(p.mean - wide).max() <= 3 * np.spacing(np.float32(1000))
 
 
 def test_channels(device: Any, seed: int) -> None:
