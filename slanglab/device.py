@@ -18,6 +18,7 @@ __all__ = [
     "BACKENDS",
     "caches",
     "candidates",
+    "check_process",
     "current_device",
     "describe",
     "is_software",
@@ -139,6 +140,23 @@ def probe(backend: str) -> str:
     except Exception as error:  # a missing driver raises RuntimeError; a broken one anything
         return f"not here ({str(error).splitlines()[0]})"
     return ", ".join(adapters) if adapters else "not here"
+
+
+_process = os.getpid()
+
+
+def check_process() -> None:
+    """Raise in a forked child, where a call on the parent's device would block for ever.
+
+    Raises
+    ------
+    DeviceError
+    """
+    if os.getpid() != _process:
+        raise DeviceError(
+            "this process was forked, and a device cannot be used on both sides of a fork",
+            hint="start the worker with multiprocessing's 'spawn' method: `multiprocessing.get_context('spawn')`",
+        )
 
 
 _provider: Callable[[], spy.Device] | None = None

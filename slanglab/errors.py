@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import ClassVar
 
-__all__ = ["ArgumentError", "CallError", "DeviceError", "SlangLabError"]
+__all__ = ["ArgumentError", "CallError", "DeviceError", "NameNotFoundError", "SlangLabError"]
 
 
 class SlangLabError(Exception):
@@ -70,6 +70,10 @@ def _is_library(filename: str) -> bool:
 
 
 _PACKAGE = __file__.rpartition("errors.py")[0]
+
+
+class NameNotFoundError(SlangLabError, AttributeError, KeyError):
+    """A cell has no function or type of that name."""
 
 
 class DeviceError(SlangLabError):

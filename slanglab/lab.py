@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import gc
 import os
+import sys
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -38,7 +41,6 @@ class Lab:
         self.settings = settings or Settings()
         self.log = LogCapture()
         self._device: spy.Device | None = None
-        self._process = os.getpid()
         self.cells = CellSession(
             lambda: self.device, lambda: devices.describe(self.device), self.log, self.roots, self._finished
         )
@@ -54,11 +56,7 @@ class Lab:
         DeviceError
             When nothing answers, or in a forked child, where the parent's device would block for ever.
         """
-        if os.getpid() != self._process:
-            raise DeviceError(
-                "this process was forked, and a GPU device cannot be used on both sides of a fork",
-                hint="start the worker with multiprocessing's 'spawn' method, or call `slanglab.lab.renew()` in the child",
-            )
+        devices.check_process()
         if self._device is None:
             self.log.install()
             self._device = devices.open_device(os.environ.get("SLANGLAB_DEVICE") or self.settings["device"])
@@ -124,6 +122,7 @@ class Lab:
         gc.collect()  # a module that is still referenced keeps some 260 MB of a closed device
         self._device.close()
         self._device = None
+        _trim()
 
     # ----- cells -----
 
@@ -151,6 +150,13 @@ class Lab:
         return printing.flush(program.device, self.log)
 
 
+def _trim() -> None:
+    """Give freed memory back to the system, which glibc keeps otherwise: some 30 MB for each closed device."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)
+
+
 _lock = threading.Lock()
 _current: Lab | None = None
 
@@ -161,14 +167,6 @@ def current() -> Lab:
     with _lock:
         if _current is None:
             _current = Lab()
-        return _current
-
-
-def renew() -> Lab:
-    """Return a new lab without a device, for a forked child; the parent's device is left alone."""
-    global _current
-    with _lock:
-        _current = Lab()
         return _current
 
 

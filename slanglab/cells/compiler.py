@@ -79,6 +79,11 @@ class SlangCompiler:
             # The cell is right and a door is not: the function is then only what slangpy makes of it.
             doors = {}
             module, warnings = self._load(f"{internal}p", source, unit)
+        else:
+            hidden = _hidden(module, parsed, doors)
+            if hidden:
+                doors = entries(parsed, hidden)
+                module, warnings = self._load(f"{internal}p", source + doors_text(doors, internal), unit)
         return Program(module, self.device, parsed, doors, self.messages), warnings
 
     def _load(self, name: str, source: str, unit: Unit) -> tuple[spy.Module, tuple[Diagnostic, ...]]:
@@ -98,6 +103,18 @@ class SlangCompiler:
         """Read the compiler's messages about any version of any cell."""
         found = diagnostics.parse(text, self._sources.get, _without_version)
         return [replace(d, generated=True) if d.cell.endswith(DOORS) else d for d in found]
+
+
+def _hidden(module: spy.Module, parsed: Outline, doors: Mapping[str, object]) -> frozenset[str]:
+    """Return the functions that slangpy takes for overloaded, as Slang itself has others of their name."""
+    found = set()
+    for function in parsed.functions:
+        if function.qualified in doors or function.in_struct or function.generics or function.is_entry_point:
+            continue
+        reflected = module.layout.find_function_by_name(function.qualified)
+        if reflected is not None and reflected.is_overloaded:
+            found.add(function.qualified)
+    return frozenset(found)
 
 
 def _defines(macros: Iterable[str]) -> str:

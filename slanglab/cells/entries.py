@@ -28,8 +28,15 @@ class Entry:
     function: Function
 
 
-def entries(parsed: Outline) -> dict[str, tuple[Entry, ...]]:
-    """Return the doors that the functions of a cell need, by the qualified name of the function."""
+def entries(parsed: Outline, also: frozenset[str] = frozenset()) -> dict[str, tuple[Entry, ...]]:
+    """Return the doors that the functions of a cell need, by the qualified name of the function.
+
+    Parameters
+    ----------
+    parsed : Outline
+    also : frozenset of str
+        Qualified names of functions that turned out to need one: Slang has more functions of that name than are known here.
+    """
     candidates = [f for f in parsed.functions if not f.generics and not f.in_struct and not f.is_entry_point]
     count = Counter(f.qualified for f in candidates)
     found: dict[str, list[Entry]] = {}
@@ -37,7 +44,7 @@ def entries(parsed: Outline) -> dict[str, tuple[Entry, ...]]:
         overloaded = count[function.qualified] > 1
         intrinsic = function.name in INTRINSICS
         reserved = any(p.name in RESERVED for p in function.parameters)
-        if overloaded or intrinsic or reserved:
+        if overloaded or intrinsic or reserved or function.qualified in also:
             doors = found.setdefault(function.qualified, [])
             doors.append(Entry(f"{function.qualified.replace('::', '_')}__door{len(doors)}", function))
     return {name: tuple(doors) for name, doors in found.items()}

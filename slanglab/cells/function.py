@@ -7,6 +7,7 @@ cell runs now, so a handle that the user kept sees the new code after an edit.
 from __future__ import annotations
 
 import inspect
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,7 +16,17 @@ from slanglab.cells import symbols
 from slanglab.engine import dispatch, overloads
 from slanglab.engine.dispatch import Target
 
-__all__ = ["FunctionSource", "SlangFunction"]
+__all__ = ["FunctionSource", "SlangFunction", "release_all"]
+
+_resolved: weakref.WeakSet[SlangFunction] = weakref.WeakSet()
+"""Proxies that hold slangpy's objects: one of them alone would keep a closed device's memory."""
+
+
+def release_all() -> None:
+    """Make every proxy let go of slangpy's objects, before their device is closed."""
+    for function in list(_resolved):
+        function.release()
+    _resolved.clear()
 
 
 class FunctionSource(Protocol):
@@ -89,10 +100,15 @@ class SlangFunction:
                 for modifier in self._modifiers:
                     node = modifier.apply(node)
                 targets.append(target.modified(node, backward=backward, returned=returned))
+            _resolved.add(self)
             self._cached = targets
             self._declared = [f for _, f in found if f is not None]
             self._version = version
         return self._cached
+
+    def release(self) -> None:
+        """Let go of slangpy's objects; the next call looks them up again."""
+        self._version, self._cached, self._declared = None, [], []
 
     def _target(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Target:
         targets = self._targets()
@@ -104,15 +120,15 @@ class SlangFunction:
 
     # ----- calling -----
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the function over its arguments; see the function's own signature."""
         return dispatch.call(self._target(args, kwargs), args, kwargs)
 
-    def call(self, *args: Any, **kwargs: Any) -> Any:
+    def call(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the function; the same as calling it."""
         return self(*args, **kwargs)
 
-    def append_to(self, command_encoder: Any, *args: Any, **kwargs: Any) -> None:
+    def append_to(self, command_encoder: Any, /, *args: Any, **kwargs: Any) -> None:
         """Append the call to a command encoder, to be submitted later; nothing is returned."""
         dispatch.append_to(self._target(args, kwargs), command_encoder, args, kwargs)
 
@@ -120,7 +136,7 @@ class SlangFunction:
         """Run the function as a kernel of `thread_count` threads, past slangpy's own indexing."""
         self._single().dispatch(thread_count, vars or {}, **kwargs)
 
-    def debug_build_call_data(self, *args: Any, **kwargs: Any) -> Any:
+    def debug_build_call_data(self, /, *args: Any, **kwargs: Any) -> Any:
         """Return what slangpy would dispatch for these arguments; its `code` is the text of the kernel."""
         return self._target(args, kwargs).node.debug_build_call_data(*args, **kwargs)
 

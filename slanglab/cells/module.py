@@ -15,7 +15,7 @@ from slanglab.cells.function import SlangFunction
 from slanglab.cells.graph import Cell, Version
 from slanglab.engine.dispatch import Target
 from slanglab.engine.parameters import parameters
-from slanglab.errors import SlangLabError
+from slanglab.errors import DeviceError, NameNotFoundError, SlangLabError
 from slanglab.scalars import SCALARS
 
 __all__ = ["CellAccess", "SlangModule", "SlangStruct", "cell_of"]
@@ -133,6 +133,19 @@ class CellAccess:
     def targets(self, path: tuple[str, ...]) -> list[tuple[Target, symbols.Function | None]]:
         """Return the overloads of a function; see `FunctionSource`."""
         version = self.version()
+        try:
+            return self._found(version, path)
+        except RuntimeError as error:
+            if "invalidated" not in str(error):
+                raise
+            raise DeviceError(
+                f"the device that {self.shown} was compiled for is closed",
+                hint="`%slang reset` opens it again and compiles every cell there; tensors made before are gone",
+            ) from error
+
+    def _found(
+        self, version: Version[Program], path: tuple[str, ...]
+    ) -> list[tuple[Target, symbols.Function | None]]:
         if len(path) == 2:
             return [self._method(version, *path)]
         doors = version.program.doors.get(path[0])
@@ -151,6 +164,10 @@ class CellAccess:
                 f"{self.shown} no longer has a function {path[0]}",
                 hint=f"it declares {', '.join(self.names()) or 'nothing'}",
             )
+        if node.name != name:
+            # slangpy names a static method after whichever look-up came first, `st` or `S::st`; only the latter compiles
+            node._name = name
+            node.slangpy_signature = f"{name}\n{node._options}"
         door = name != path[0]
         return self._made(version, node, ".".join((self.shown, *path)), declared, door), declared
 
@@ -196,6 +213,37 @@ class CellAccess:
         )
 
 
+class _Method(spy.Function):  # type: ignore[misc]
+    """A method as slangpy's instances want it, which look for its own class; everything it does goes to the proxy."""
+
+    def __init__(self, node: spy.Function, function: SlangFunction) -> None:
+        super().__init__(node.module, node._slang_func)
+        self._this_type = node._this_type
+        self._function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function(*args, **kwargs)
+
+    def bind(self, this: Any) -> SlangFunction:
+        return self._function.bind(this)
+
+    def as_func(self) -> SlangFunction:
+        return self._function
+
+    @property
+    def bwds(self) -> SlangFunction:
+        return self._function.bwds
+
+    def map(self, *args: Any, **kwargs: Any) -> SlangFunction:
+        return self._function.map(*args, **kwargs)
+
+    def return_type(self, return_type: Any) -> SlangFunction:
+        return self._function.return_type(return_type)
+
+    def __repr__(self) -> str:
+        return repr(self._function)
+
+
 class SlangStruct(spy.Struct):  # type: ignore[misc]
     """A struct of a cell: slangpy's own, with methods that go through the engine."""
 
@@ -212,7 +260,8 @@ class SlangStruct(spy.Struct):  # type: ignore[misc]
                 return None
         elif isinstance(child, spy.Struct):
             return SlangStruct(self.module, child.struct, self._access)
-        return SlangFunction(self._access, (self.full_name, name), f"{self._access.shown}.{self.name}.{name}")
+        function = SlangFunction(self._access, (self.full_name, name), f"{self._access.shown}.{self.name}.{name}")
+        return _Method(child, function) if child is not None else function
 
 
 class SlangModule:
@@ -233,14 +282,14 @@ class SlangModule:
             raise AttributeError(name)
         found = access.lookup(name)
         if found is None:
-            raise AttributeError(_missing(access, name))
+            raise _missing(access, name)
         return found
 
     def __getitem__(self, name: str) -> Any:
         access: CellAccess = object.__getattribute__(self, "_SlangModule__access")
         found = access.item(name)
         if found is None:
-            raise KeyError(_missing(access, name))
+            raise _missing(access, name)
         return found
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -273,10 +322,8 @@ def cell_of(value: object) -> Cell[Program] | None:
     return None
 
 
-def _missing(access: CellAccess, name: str) -> str:
+def _missing(access: CellAccess, name: str) -> NameNotFoundError:
     known = [n for a in (access, *access.imported()) for n in a.names()]
     near = difflib.get_close_matches(name, known, n=1)
-    text = f"the cell {access.shown} has no function or type {name!r}"
-    if near:
-        return f"{text}; did you mean {near[0]}?"
-    return f"{text}; it has {', '.join(known) or 'none'}"
+    hint = f"did you mean `{near[0]}`?" if near else f"it has {', '.join(known) or 'none'}"
+    return NameNotFoundError(f"the cell {access.shown} has no function or type {name!r}", hint=hint)

@@ -84,7 +84,14 @@ class Resolver:
     is_library: Callable[[str], bool]
 
     def resolve(
-        self, key: str, text: str, parsed: Outline, *, base: Path | None = None, extra: Iterable[Path] = ()
+        self,
+        key: str,
+        text: str,
+        parsed: Outline,
+        *,
+        first_line: int = 1,
+        base: Path | None = None,
+        extra: Iterable[Path] = (),
     ) -> Resolution:
         """Resolve the imports and includes of `text`, which is cell `key`.
 
@@ -95,6 +102,8 @@ class Resolver:
             The cleaned text.
         parsed : Outline
             Of the same text.
+        first_line : int
+            The number of the first line of `text`, for what stands behind an include.
         base : Path, optional
             The folder that relative names start from first: that of the file itself, for a file.
         extra : iterable of Path
@@ -105,7 +114,7 @@ class Resolver:
         cells = self.cells()
         imports: Iterable[Import] = parsed.imports
         if parsed.includes:
-            result.text = self._inline(key, text, parsed.includes, folders, result, depth=0, once=set())
+            result.text = self._inline(key, text, parsed.includes, folders, result, first_line)
             # Included text may import too; its lines are not the cell's, so only the cell's own imports keep their place.
             own = {i.name: i for i in parsed.imports}
             imports = [own.get(i.name, replace(i, line=0)) for i in outline(result.text).imports]
@@ -211,11 +220,13 @@ class Resolver:
         includes: Iterable[Include],
         folders: list[Path],
         result: Resolution,
-        depth: int,
-        once: set[Path],
+        first_line: int,
+        depth: int = 0,
+        once: set[Path] | None = None,
         token: str = "",
     ) -> str:
         """Return `text` with each `#include` line replaced by the file's text and markers that keep line numbers."""
+        once = set() if once is None else once
         lines = text.split("\n")
         for include in includes:
             where = None if token else include  # a message about a nested include points at the outer one
@@ -244,9 +255,9 @@ class Resolver:
             result.included.append(SourceFile(inner, real, body))
             if nested := outline(body).includes:
                 body = self._inline(
-                    key, body, nested, [real.parent, *folders], result, depth + 1, once, token=inner
+                    key, body, nested, [real.parent, *folders], result, 1, depth + 1, once, token=inner
                 )
-            back = f'#line {include.line + 1} "{token or MAIN}"'
+            back = f'#line {include.line + first_line} "{token or MAIN}"'
             lines[include.line - 1] = f'#line 1 "{inner}"\n{body}\n{back}'
         return "\n".join(lines)
 

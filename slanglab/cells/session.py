@@ -18,6 +18,7 @@ import slangpy as spy
 from slanglab.cells import defaults, source, symbols
 from slanglab.cells.compiler import Program, SlangCompiler
 from slanglab.cells.diagnostics import Diagnostic, SourceText
+from slanglab.cells.function import release_all
 from slanglab.cells.graph import Cell, CellGraph, CompileError, Outcome, Unit, Version
 from slanglab.cells.hints import hint
 from slanglab.cells.limitations import limitations
@@ -29,6 +30,10 @@ from slanglab.errors import SlangLabError
 from slanglab.log import LogCapture
 
 __all__ = ["CellSession", "Ran", "Request"]
+
+
+_LIBRARIES = (Path(spy.SHADER_PATH), Path(spy.__file__).parent / "shaders")
+"""Where slangpy keeps its own Slang: the functional API, and `sgl`."""
 
 
 @dataclass(frozen=True)
@@ -178,6 +183,7 @@ class CellSession:
         self._compiler = None
         if self._graph is not None:
             self._graph.release()
+        release_all()
 
     def forget(self, name: str) -> bool:
         """Remove a cell; tell whether there was one."""
@@ -195,7 +201,7 @@ class CellSession:
         """
         started = time.perf_counter()
         name = request.name
-        if name is not None and (problem := source.valid_name(name)) is not None:
+        if name is not None and (problem := _name_problem(name)) is not None:
             raise SlangLabError(problem, hint="for example `%%slang poly`")
         label = request.label or name or "the cell"
         text, complaints = source.clean(request.text, request.first_line)
@@ -239,7 +245,9 @@ class CellSession:
         self, key: str, request: Request, text: str, label: str, parsed: symbols.Outline
     ) -> tuple[Unit, list[Diagnostic]]:
         resolver = Resolver(tuple(self._roots()), self._importable, self._is_library)
-        resolved = resolver.resolve(key, text, parsed, extra=request.include)
+        resolved = resolver.resolve(
+            key, text, parsed, first_line=request.first_line, extra=request.include
+        )
         found = [_moved(d, request.first_line) for d in resolved.diagnostics]
         for module in resolved.files:
             found.extend(self._run_file(module, resolver, ()))
@@ -263,8 +271,9 @@ class CellSession:
     def _is_library(self, name: str) -> bool:
         known = self._library.get(name)
         if known is None:
-            file = Path(spy.SHADER_PATH) / f"{name.replace('.', '/')}.slang"
-            known = self._library[name] = file.is_file() or name in ("glsl", "neural")
+            file = f"{name.replace('.', '/')}.slang"
+            known = name in ("glsl", "neural") or any((folder / file).is_file() for folder in _LIBRARIES)
+            self._library[name] = known
         return known
 
     def _import_problems(
@@ -396,6 +405,16 @@ class CellSession:
             diagnostics=tuple(warnings),
         )
         return Ran(report, access, SlangModule(access))
+
+
+def _name_problem(name: str) -> str | None:
+    """Say why a source cannot have this name.
+
+    A name that is no identifier is free text; `import "free text";` finds it. The magic, which binds a Python name, asks for more.
+    """
+    if name.strip() and not name.isidentifier() and name.isprintable():
+        return None
+    return source.valid_name(name)
 
 
 def _moved(diagnostic: Diagnostic, first_line: int) -> Diagnostic:

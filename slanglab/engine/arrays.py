@@ -50,9 +50,19 @@ def is_torch(value: object) -> bool:
 
 def contiguous(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Return an array of `dtype`, C-contiguous, writable and in native byte order; the same object when it is that already."""
-    if array.dtype == dtype and array.flags.c_contiguous and array.flags.writeable and array.dtype.isnative:
+    if array.dtype == dtype and array.dtype.isnative and array.flags.writeable and _has_c_strides(array):
         return array
     return np.array(array, dtype=dtype.newbyteorder("="), order="C", copy=True)
+
+
+def _has_c_strides(array: np.ndarray[Any, Any]) -> bool:
+    """Tell whether the strides are those of a fresh array; numpy's own flag ignores those of axes of length 1, slangpy does not."""
+    expected = array.itemsize
+    for length, stride in zip(reversed(array.shape), reversed(array.strides), strict=True):
+        if stride != expected:
+            return False
+        expected *= length
+    return True
 
 
 @dataclass

@@ -14,6 +14,7 @@ from typing import Any
 import slangpy as spy
 
 from slanglab.cells.diagnostics import Diagnostic
+from slanglab.device import check_process
 from slanglab.engine import call_errors, empty, gradients
 from slanglab.engine.arrays import Converter, describe_value
 from slanglab.engine.parameters import Parameter
@@ -150,6 +151,7 @@ def _prepare(
     target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[Any, tuple[Any, ...], dict[str, Any], Converter, dict[str, Any]]:
     """Return the node to call, its arguments, the converter that made them, and the arguments by name."""
+    check_process()
     values, options = _bind(target, args, kwargs)
     converter = Converter(target.device, target.name)
     by_name = target.by_name

@@ -3,65 +3,86 @@
 from __future__ import annotations
 
 import sys
+import weakref
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import slangpy as spy
 
+from slanglab import paths
 from slanglab.log import LogCapture
 
 __all__ = ["flush"]
 
-_OVERFLOW = "Print buffer overflow"
 _LINES_SHOWN = 10_000
+_OVERFLOW = "Print buffer overflow"
+_HEADER = 8  # bytes before the first message
 
 
-def flush(device: spy.Device, log: LogCapture, wanted: int | None = None) -> str:
+@dataclass(frozen=True)
+class _State:
+    """The device's print buffer before it is read: its size, and the bytes that messages asked for."""
+
+    size: int
+    wanted: int
+
+    @property
+    def overflowed(self) -> bool:
+        return self.wanted > self.size - _HEADER
+
+
+_kernels: dict[int, tuple[weakref.ref[Any], Any]] = {}
+
+
+def _kernel(device: spy.Device) -> Any:
+    """Return the kernel that reads the buffer's counter, made once for each device and dropped when that closes."""
+    held = _kernels.get(id(device))
+    if held is None or held[0]() is not device:
+        text = (paths.shaders() / "print_state.slang").read_text(encoding="utf-8")
+        module = device.load_module_from_source("slanglab/print_state", text)
+        program = device.link_program([module], [module.entry_point("print_state")])
+        held = _kernels[id(device)] = (weakref.ref(device), device.create_compute_kernel(program))
+        key = id(device)
+        device.register_device_close_callback(lambda _: _kernels.pop(key, None))
+    return held[1]
+
+
+def _state(device: spy.Device) -> _State:
+    out = device.create_buffer(size=8, usage=spy.BufferUsage.unordered_access | spy.BufferUsage.shader_resource)
+    _kernel(device).dispatch([1, 1, 1], state=out)
+    size, wanted = out.to_numpy().view(np.uint32)[:2]
+    return _State(int(size), int(wanted))
+
+
+def flush(device: spy.Device, log: LogCapture) -> str:
     """Wait for the device, write what its kernels printed to `sys.stdout`, and return it.
 
-    Parameters
-    ----------
-    device : slangpy.Device
-    log : LogCapture
-        slangpy's logger says when the device's buffer was too small.
-    wanted : int, optional
-        The bytes that the kernels tried to print, when somebody counted them.
-
-    Notes
-    -----
-    Nothing comes out of the device before it is waited for, so this is done after the call, not during it. The order of lines
-    is that in which threads ran.
+    Nothing comes out of the device before it is waited for, so this is done after the call, not during it. The order of lines is
+    that in which threads ran. A great many lines are cut, and lines that did not fit into the device's buffer are counted.
     """
+    state = _state(device)
     earlier = log.take()
     device.wait()
     text: str = device.flush_print_to_string()
-    records = log.take()
-    overflow = any(_OVERFLOW in r.text for r in records)
-    log.put_back(earlier + [r for r in records if _OVERFLOW not in r.text])
-    if not text:
-        return text
-    lines = text.split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    shown = lines[:_LINES_SHOWN]
-    sys.stdout.write("\n".join(shown) + "\n")
-    for note in _notes(len(lines), len(shown), overflow, wanted, text):
-        sys.stdout.write(note + "\n")
+    # slangpy says that the buffer overflowed, but not by how much; the notes below do.
+    log.put_back(earlier + [r for r in log.take() if _OVERFLOW not in r.text])
+    lines = text.removesuffix("\n").split("\n") if text else []
+    if lines:
+        sys.stdout.write("\n".join(lines[:_LINES_SHOWN]) + "\n")
+    if len(lines) > _LINES_SHOWN:
+        sys.stdout.write(f"… {len(lines) - _LINES_SHOWN} more lines not shown\n")
+    if state.overflowed:
+        sys.stdout.write(f"… {_lost(lines, state)} dropped: the device's print buffer was full\n")
     return text
 
 
-def _notes(lines: int, shown: int, overflow: bool, wanted: int | None, text: str) -> list[str]:
-    notes = []
-    if shown < lines:
-        notes.append(f"… {lines - shown} more lines not shown")
-    if overflow:
-        lost = _lost_lines(lines, wanted)
-        notes.append(
-            f"… {lost} lines dropped: the device's print buffer was full"
-            if lost
-            else "… and more that was dropped: the device's print buffer was full"
-        )
-    return notes
-
-
-def _lost_lines(kept: int, wanted: Any) -> int | None:
-    return max(0, int(wanted) - kept) if wanted is not None else None
+def _lost(lines: list[str], state: _State) -> str:
+    """Say how many lines did not fit; exact when all messages have one size, as they have when one `print` made them."""
+    if not lines:
+        return "every line was"
+    # Messages are whole words, and as many were kept as fit: that leaves one size.
+    size = (state.size - _HEADER) // len(lines) // 4 * 4
+    count = state.wanted // size - len(lines) if size else 0
+    exact = size and state.wanted % size == 0
+    return f"{count} lines" if exact else f"about {count} lines"

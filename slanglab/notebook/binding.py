@@ -59,4 +59,4 @@ def _reason(key: str, value: object, ran: Ran, name: str | None) -> str:
         if name is not None
         else "give the cell a name to reach it: `%%slang NAME`"
     )
-    return f"{key} is {article} Python {kind} of yours; {way}"
+    return f"is {article} Python {kind} of yours; {way}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from IPython.core.error import UsageError
 
+import slanglab
 from slanglab import device as devices
 from slanglab.errors import SlangLabError
 from slanglab.settings import KEYS
@@ -49,7 +50,7 @@ def _overview(lab: Lab) -> str:
     if unnamed:
         cells += f" and {unnamed} without a name"
     rows = [
-        ("slanglab", importlib.metadata.version("slanglab")),
+        ("slanglab", slanglab.__version__),
         ("slangpy", importlib.metadata.version("slangpy")),
         ("device", device),
         ("module cache", str(modules)),

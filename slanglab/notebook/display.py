@@ -11,18 +11,20 @@ from IPython.display import display
 from slanglab.cells.graph import CompileError
 from slanglab.cells.report import CellReport
 from slanglab.errors import CallError, SlangLabError
+from slanglab.widgets import automatic
 from slanglab.widgets import errors as error_views
 from slanglab.widgets import report as report_views
 
 __all__ = ["Formatters", "show", "show_error"]
 
 
-def show(report: CellReport, *, short: bool = False) -> None:
+def show(report: CellReport, *, short: bool = False, verbose: bool = False) -> None:
     """Show a report under the running cell, as HTML with its text twin, or as one line."""
     if short:
         print(report_views.text(report).split("\n", 1)[0])
         return
-    display({"text/html": report_views.html(report), "text/plain": report_views.text(report)}, raw=True)
+    html, text = report_views.html(report, verbose=verbose), report_views.text(report, verbose=verbose)
+    display({"text/html": html, "text/plain": text}, raw=True)
 
 
 def show_error(error: SlangLabError) -> bool:
@@ -42,6 +44,7 @@ class Formatters:
     def __init__(self, shell: Any) -> None:
         self._shell = shell
         self._before: dict[str, dict[type, Any]] = {}
+        self._twin: tuple[int, str] | None = None
 
     def install(self) -> None:
         """Register the formatters."""
@@ -52,7 +55,21 @@ class Formatters:
         self._before = {name: dict(f.type_printers) for name, f in touched.items()}
         # All that it asks of a device is whether to watch files, and ours does not.
         setup_in_jupyter(SimpleNamespace(desc=SimpleNamespace(enable_hot_reload=False)))
-        formatter.mimebundle_formatter.for_type(spy.Tensor, _tensor)
+        formatter.mimebundle_formatter.for_type(spy.Tensor, self._tensor)
+        # A printer for text wins over the bundle's text; slangpy's, the shape alone, stays for tensors inside lists and tuples.
+        plain = formatter.formatters["text/plain"]
+        inside = plain.type_printers.get(spy.Tensor)
+
+        def text(tensor: Any, printer: Any, cycle: bool) -> None:
+            if len(printer.stack) == 1 and self._twin and self._twin[0] == id(tensor):
+                printer.text(self._twin[1])
+                self._twin = None
+            elif inside is not None:
+                inside(tensor, printer, cycle)
+            else:
+                printer.text(repr(tensor))
+
+        plain.for_type(spy.Tensor, text)
 
     def remove(self) -> None:
         """Put back what was registered before."""
@@ -63,8 +80,7 @@ class Formatters:
             touched[name].type_printers.update(printers)
         self._before = {}
 
-
-def _tensor(tensor: Any, include: Any = None, exclude: Any = None) -> Any:
-    from slanglab.widgets.inspector import inspect
-
-    return inspect(tensor)._repr_mimebundle_(include=include, exclude=exclude)
+    def _tensor(self, tensor: Any, **_kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        data, metadata = automatic.mimebundle(tensor, self._shell)
+        self._twin = id(tensor), data["text/plain"]
+        return data, metadata

@@ -173,12 +173,12 @@ class SlangMagics(Magics):  # type: ignore[misc]
         needed = bool(report.diagnostics or report.left_alone or report.gone_stale)
         if wanted == "off" and not needed:
             return
-        if not options.verbose:
-            report = replace(report, reason="")
-        display.show(report, short=wanted == "short" and not needed)
+        short = wanted == "short" and not needed and not options.verbose
+        display.show(report, short=short, verbose=options.verbose)
 
     def _label(self) -> str:
-        return f"In[{self.shell.execution_count}]"
+        # Not `execution_count`: IPython 9.16 and newer count it up before the cell runs, older ones after.
+        return f"In[{self.shell.displayhook.prompt_count}]"
 
     def _identity(self) -> str:
         """Return the notebook's own id of the running cell; empty where the front end sends none."""

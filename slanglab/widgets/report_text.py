@@ -177,6 +177,8 @@ def _foot(report: CellReport, verbose: bool) -> list[str]:
         parts.append(f"bound: {_names(report.bound)}")
     if verbose and report.reason and report.state == "compiled":
         parts.append(f"compiled because {visible(report.reason)}")
+    if verbose and report.reason and report.state == "unchanged":
+        parts.append(f"not compiled again: {visible(report.reason)}")
     if report.recompiled:
         parts.append(f"also recompiled: {_names(report.recompiled)}")
     if report.gone_stale:

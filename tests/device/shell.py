@@ -32,7 +32,8 @@ class Output:
 
 class Shell:
     def __init__(self) -> None:
-        self.ip = InteractiveShell()
+        InteractiveShell.clear_instance()
+        self.ip = InteractiveShell.instance()  # the one that `display` finds
         self.ip.run_cell("%load_ext slanglab").raise_error()
         self.ns = self.ip.user_ns
 
@@ -54,4 +55,5 @@ class Shell:
     def close(self) -> None:
         self.ip.run_cell("%unload_ext slanglab")
         self.ip.user_ns.clear()
+        InteractiveShell.clear_instance()
         gc.collect()

@@ -36,7 +36,7 @@ def test_SH_01_matrix_plus_vector(m, rng):
     np.testing.assert_array_equal(result.to_numpy(), a + b)
     outer = m.add(a=slanglab.tensor(a[:4, :1]), b=slanglab.tensor(b[None, :3]))
     np.testing.assert_array_equal(outer.to_numpy(), a[:4, :1] + b[None, :3])
-    with pytest.raises(CallError, match=r"\(4,?\).*\(5,?\)|4.*5") as caught:
+    with pytest.raises(CallError, match=r"(?s)\(4,\).*\(5,\)") as caught:
         m.add(a=slanglab.ones(4), b=slanglab.ones(5))
     assert len(str(caught.value).splitlines()) < 8
 
@@ -112,7 +112,7 @@ def test_SH_05_reading_past_the_end_is_refused_in_check_mode(shell):
         ("m.add(a=None, b=1.0)", "NoneType"),
         ("m.add(a='1.5', b=1.0)", "str, '1.5'"),
         ("m.add(1.0, a=2.0)", "two values for a"),
-        ("m.ad(1.0, 2.0)", "did you mean add"),
+        ("m.ad(1.0, 2.0)", "did you mean `add`"),
     ],
 )
 def test_SH_06_wrong_arguments_are_named_in_a_line_or_two(m, shell, call, says):
@@ -273,7 +273,7 @@ def test_CE_04_greek_names_and_any_comment(shell):
         ("float f(float x){ return\u00a0x; }", "U+00A0"),
         ("float f(float x){ return x\u22121; }", "U+2212"),
         ("import \u201cslangpy\u201d;\nfloat f(float x){ return x; }", "U+201C"),
-        ("float f(float x){ return x\ud800; }", "U+D800"),
+        ("float f(float x){ return x\ud800; }", r"\ud800"),
     ],
 )
 def test_CE_04_odd_characters_are_named_with_their_place(shell, text, names):
@@ -413,7 +413,7 @@ def test_RE_05_any_name_for_a_source(name):
 
 @pytest.mark.parametrize("name", ["slangpy", "", "sgl", "import", "float"])
 def test_RE_05_reserved_names_are_refused(name):
-    with pytest.raises(SlangLabError, match=name or "empty"):
+    with pytest.raises(SlangLabError, match=name or "needs a name"):
         slanglab.compile("float f(float x) { return x; }", name)
 
 

@@ -177,11 +177,11 @@ def test_imports_show_through_and_exports_too(shell):
 def test_signature_and_documentation(shell):
     shell.run(
         "%%slang s\n/// Blend two numbers.\n/// The weight is not checked.\n[Differentiable]\n"
-        "float mix2(float a, float b, no_diff float w = 0.5, out float rest) { rest = 0; return a + (b - a) * w; }\n"
+        "float mix2(float a, float b, out float rest, no_diff float w = 0.5) { rest = 0; return a + (b - a) * w; }\n"
         "float mix3(float a, float w = 0.25 * 2) { return a * w; }"
     )
     f = shell["s"].mix2
-    assert str(inspect.signature(f)) == "(a: float, b: float, w: no_diff float, rest: out float) -> float"
+    assert str(inspect.signature(f)) == "(a: float, b: float, rest: out float, w: no_diff float = 0.5) -> float"
     assert str(inspect.signature(shell["s"].mix3)) == "(a: float, w: float = 0.25 * 2) -> float"
     assert "Blend two numbers." in f.__doc__
     assert "The weight is not checked." in f.__doc__
