@@ -57,10 +57,12 @@ def _users_line(traceback: TracebackType | None) -> list[str]:
     found: list[str] = []
     while traceback is not None:
         code = traceback.tb_frame.f_code
-        if not _is_library(code.co_filename) and (
-            line := linecache.getline(code.co_filename, traceback.tb_lineno).strip()
-        ):
-            found = [f"line {traceback.tb_lineno}: {line}"]
+        if not _is_library(code.co_filename):
+            line = linecache.getline(code.co_filename, traceback.tb_lineno).strip()
+            # A magic is not Python of the user's: IPython writes its call, the whole cell in it.
+            if line and not line.startswith(("get_ipython().run_cell_magic(", "get_ipython().run_line_magic(")):
+                shown = line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…"
+                found = [f"line {traceback.tb_lineno}: {shown}"]
         traceback = traceback.tb_next
     return found
 
@@ -69,6 +71,7 @@ def _is_library(filename: str) -> bool:
     return filename.startswith((_PACKAGE, "<")) or "site-packages" in filename or "/lib/python" in filename
 
 
+_LONGEST_LINE = 200  # characters
 _PACKAGE = __file__.rpartition("errors.py")[0]
 
 
