@@ -60,7 +60,9 @@ def _users_line(traceback: TracebackType | None) -> list[str]:
         if not _is_library(code.co_filename):
             line = linecache.getline(code.co_filename, traceback.tb_lineno).strip()
             # A magic is not Python of the user's: IPython writes its call, the whole cell in it.
-            if line and not line.startswith(("get_ipython().run_cell_magic(", "get_ipython().run_line_magic(")):
+            if line and not line.startswith(
+                ("get_ipython().run_cell_magic(", "get_ipython().run_line_magic(")
+            ):
                 shown = line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…"
                 found = [f"line {traceback.tb_lineno}: {shown}"]
         traceback = traceback.tb_next
