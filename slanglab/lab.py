@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-import gc
 import os
-import sys
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,6 +17,7 @@ from slanglab.cells.session import CellSession, Ran, Request
 from slanglab.engine import printing
 from slanglab.errors import DeviceError
 from slanglab.log import LogCapture
+from slanglab.memory import give_back
 from slanglab.settings import Settings
 from slanglab.tensors import kernels
 from slanglab.widgets import report
@@ -119,10 +116,10 @@ class Lab:
             return
         self.cells.release()
         kernels.drop(self._device)
-        gc.collect()  # a module that is still referenced keeps some 260 MB of a closed device
+        give_back()  # a module that is still referenced keeps some 260 MB of a closed device
         self._device.close()
         self._device = None
-        _trim()
+        give_back()
 
     # ----- cells -----
 
@@ -148,13 +145,6 @@ class Lab:
 
     def _finished(self, program: Program) -> object:
         return printing.flush(program.device, self.log)
-
-
-def _trim() -> None:
-    """Give freed memory back to the system, which glibc keeps otherwise: some 30 MB for each closed device."""
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).malloc_trim(0)
 
 
 _lock = threading.Lock()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import slangpy as spy
@@ -14,11 +14,12 @@ from slanglab.cells.entries import DOORS, Entry, entries
 from slanglab.cells.entries import text as doors_text
 from slanglab.cells.graph import CompileError, Unit
 from slanglab.cells.resolve import MAIN
+from slanglab.cells.slang_session import CellModule, SlangSession
 from slanglab.cells.source import rewrite_imports
 from slanglab.cells.symbols import Outline, outline
 from slanglab.log import LogCapture
 
-__all__ = ["Program", "SlangCompiler"]
+__all__ = ["Program", "SlangCompiler", "without_version"]
 
 _VERSIONED = re.compile(r"\b(\w+?)__v\d+\b")
 
@@ -27,8 +28,9 @@ _VERSIONED = re.compile(r"\b(\w+?)__v\d+\b")
 class Program:
     """One compiled version of a cell."""
 
-    module: spy.Module
+    module: CellModule
     device: spy.Device
+    session: SlangSession
     outline: Outline
     doors: Mapping[str, tuple[Entry, ...]]
     messages: Callable[[str], list[Diagnostic]]
@@ -47,18 +49,26 @@ class SlangCompiler:
     device : slangpy.Device
     log : LogCapture
         Where slangpy's warnings arrive; they do not come any other way.
+    before : SlangCompiler, optional
+        The compiler that this one takes over from, on the same device.
     """
 
-    def __init__(self, device: spy.Device, log: LogCapture) -> None:
+    def __init__(self, device: spy.Device, log: LogCapture, before: SlangCompiler | None = None) -> None:
         self.device = device
         self._log = log
-        self._sources: dict[str, SourceText] = {}
+        self._sources: dict[str, SourceText] = dict(before._sources) if before is not None else {}
+        self._loaded_as: dict[str, str] = {}
+        self.session = SlangSession(device)
 
     def compile(
         self, internal: str, unit: Unit, renames: Mapping[str, str]
     ) -> tuple[Program, tuple[Diagnostic, ...]]:
         """Compile `unit` under the name `internal`; see `slanglab.cells.graph.Compiler`."""
-        mapping = {written: renames[key] for written, key in unit.imports if key in renames}
+        mapping = {
+            written: self._loaded_as.get(renames[key], renames[key])
+            for written, key in unit.imports
+            if key in renames
+        }
         rewritten = rewrite_imports(unit.text, mapping)
         self._sources[internal] = SourceText(unit.label, tuple(unit.shown.split("\n")), unit.first_line)
         tokens = {MAIN: internal}
@@ -69,27 +79,32 @@ class SlangCompiler:
         for token, name in tokens.items():
             body = body.replace(f'"{token}"', f'"{name}"')
         parsed = outline(unit.shown)
-        doors = entries(parsed)
+        about = (unit, without_version(internal), tuple(s.qualified for s in parsed.structs if not s.generics))
+        doors = entries(parsed, internal)
         source = f'{_defines(unit.macros)}#line {unit.first_line} "{internal}"\n{body}'
         try:
-            module, warnings = self._load(internal, source + doors_text(doors, internal), unit)
+            module, warnings = self._load(internal, source + doors_text(doors, internal), *about)
         except CompileError as error:
             if not doors or any(not d.generated for d in error.diagnostics if d.severity == "error"):
                 raise
             # The cell is right and a door is not: the function is then only what slangpy makes of it.
             doors = {}
-            module, warnings = self._load(f"{internal}p", source, unit)
+            self._loaded_as[internal] = f"{internal}p"
+            module, warnings = self._load(f"{internal}p", source, *about)
         else:
             hidden = _hidden(module, parsed, doors)
             if hidden:
-                doors = entries(parsed, hidden)
-                module, warnings = self._load(f"{internal}p", source + doors_text(doors, internal), unit)
-        return Program(module, self.device, parsed, doors, self.messages), warnings
+                doors = entries(parsed, internal, hidden)
+                self._loaded_as[internal] = f"{internal}p"
+                module, warnings = self._load(f"{internal}p", source + doors_text(doors, internal), *about)
+        return Program(module, self.device, self.session, parsed, doors, self.messages), warnings
 
-    def _load(self, name: str, source: str, unit: Unit) -> tuple[spy.Module, tuple[Diagnostic, ...]]:
+    def _load(
+        self, name: str, source: str, unit: Unit, cell: str, structs: Sequence[str]
+    ) -> tuple[CellModule, tuple[Diagnostic, ...]]:
         earlier = self._log.take()
         try:
-            module = spy.Module(self.device.load_module_from_source(name, source))
+            module = self.session.load(name, source, cell, structs)
         except Exception as error:  # SlangCompileError is no RuntimeError, and a broken session raises RuntimeError
             found = self.messages(str(error)) or [Diagnostic("error", "", str(error).split("\n", 1)[0])]
             raise CompileError(unit.label, found) from error
@@ -101,7 +116,7 @@ class SlangCompiler:
 
     def messages(self, text: str) -> list[Diagnostic]:
         """Read the compiler's messages about any version of any cell."""
-        found = diagnostics.parse(text, self._sources.get, _without_version)
+        found = diagnostics.parse(text, self._sources.get, without_version)
         return [replace(d, generated=True) if d.cell.endswith(DOORS) else d for d in found]
 
 
@@ -125,5 +140,6 @@ def _defines(macros: Iterable[str]) -> str:
     return "".join(lines)
 
 
-def _without_version(name: str) -> str:
+def without_version(name: str) -> str:
+    """Return a text with the names of versions (`poly__v3`) replaced by those of their cells."""
     return _VERSIONED.sub(r"\1", name)

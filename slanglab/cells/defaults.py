@@ -10,8 +10,6 @@ import itertools
 import re
 from typing import Any
 
-import slangpy as spy
-
 from slanglab.cells import symbols
 from slanglab.cells.compiler import Program
 from slanglab.cells.graph import Version
@@ -75,10 +73,8 @@ class Defaults:
             f'import "{version.internal}";\n'
             f"{parameter.type} slanglab_default() {{ return ({parameter.default}); }}\n"
         )
-        device = version.program.device
         try:
-            module = spy.Module(device.load_module_from_source(name, source))
-            return module.slanglab_default()
+            return version.program.session.load(name, source).slanglab_default()
         except Exception as error:
             raise CallError(
                 f"the default of {parameter.name}, {parameter.default}, cannot be evaluated outside {function.name}",

@@ -28,12 +28,16 @@ class Entry:
     function: Function
 
 
-def entries(parsed: Outline, also: frozenset[str] = frozenset()) -> dict[str, tuple[Entry, ...]]:
+def entries(
+    parsed: Outline, internal: str, also: frozenset[str] = frozenset()
+) -> dict[str, tuple[Entry, ...]]:
     """Return the doors that the functions of a cell need, by the qualified name of the function.
 
     Parameters
     ----------
     parsed : Outline
+    internal : str
+        The version's name, part of each door's: doors are visible to importers, which may have some of their own.
     also : frozenset of str
         Qualified names of functions that turned out to need one: Slang has more functions of that name than are known here.
     """
@@ -46,7 +50,7 @@ def entries(parsed: Outline, also: frozenset[str] = frozenset()) -> dict[str, tu
         reserved = any(p.name in RESERVED for p in function.parameters)
         if overloaded or intrinsic or reserved or function.qualified in also:
             doors = found.setdefault(function.qualified, [])
-            doors.append(Entry(f"{function.qualified.replace('::', '_')}__door{len(doors)}", function))
+            doors.append(Entry(f"{function.qualified.replace('::', '_')}__{internal}_door{len(doors)}", function))
     return {name: tuple(doors) for name, doors in found.items()}
 
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from slanglab.cells.diagnostics import Diagnostic
 from slanglab.cells.report import CellReport
@@ -156,13 +156,13 @@ class Cell(Generic[P]):
     good: Version[P] | None = None
     failure: tuple[Diagnostic, ...] = ()
     forgotten: bool = False
-    released: Unit | None = None
-    """The text of the good version while its device is closed."""
+    released: Version[Any] | None = None
+    """The good version without its program, while its device is closed."""
 
     @property
-    def standing(self) -> Unit | None:
-        """The text of the good version, whether it is compiled at present or not."""
-        return self.good.unit if self.good is not None else self.released
+    def standing(self) -> Version[Any] | None:
+        """The good version, whether it is compiled at present or not."""
+        return self.good if self.good is not None else self.released
 
 
 class Compiler(Protocol[P_co]):
@@ -247,7 +247,7 @@ class CellGraph(Generic[P]):
         return [(c.key, i) for c in self for i in self._imports(c)]
 
     def _imports(self, cell: Cell[P]) -> tuple[str, ...]:
-        return cell.standing.imported if cell.standing else ()
+        return cell.standing.unit.imported if cell.standing else ()
 
     def _ancestors(self, cell: Cell[P]) -> list[Cell[P]]:
         """Return every cell that `cell` imports, directly or not."""
@@ -324,7 +324,7 @@ class CellGraph(Generic[P]):
         if cell is not None and not reason:
             cell.latest = unit
             if cell.good is not None:  # the same text, perhaps under another execution count
-                cell.good = _relabelled(cell.good, unit)
+                cell.good = replace(cell.good, unit=unit)
             return Outcome(cell, compiled=False)
         if cell is None:
             cell = Cell(key, named, unit)
@@ -354,27 +354,48 @@ class CellGraph(Generic[P]):
             cell.forgotten = True
         return cell
 
-    def rebuild(self, compiler: Compiler[P]) -> list[tuple[Cell[P], CompileError]]:
-        """Compile every good version again, with another compiler (a new device); return the cells that do not compile there."""
+    def rebuild(
+        self, compiler: Compiler[P], *, keep: bool = False
+    ) -> list[tuple[Cell[P], CompileError]]:
+        """Compile every good version again with another compiler, for a new device or a new session.
+
+        Versions keep their names, so that what a cache knows by them is found again.
+
+        Parameters
+        ----------
+        compiler : Compiler
+        keep : bool
+            Leave a cell that does not compile there with the program that it has; else it has none any more.
+
+        Returns
+        -------
+        list of (Cell, CompileError)
+            Cells that do not compile there.
+        """
         self._compiler = compiler
         failures: list[tuple[Cell[P], CompileError]] = []
         for cell in self._topological():
-            unit = cell.standing
-            if unit is None:
+            version = cell.standing
+            if version is None:
                 continue
-            cell.good = cell.released = None  # what it held belongs to the device that is gone
+            renames = {i: name for i in version.unit.imported if (name := self._current(i)) is not None}
             try:
-                self._compile(cell, unit)
+                program, warnings = compiler.compile(version.internal, version.unit, renames)
             except CompileError as error:
-                cell.failure = error.diagnostics
                 failures.append((cell, error))
+                if not keep:
+                    cell.failure = error.diagnostics
+                    cell.good = cell.released = None
+                continue
+            cell.released = None
+            cell.good = replace(version, program=program, warnings=warnings, built_on=renames)
         return failures
 
     def release(self) -> None:
         """Let go of every program and keep the texts; `rebuild` compiles them again."""
         for cell in self:
             if cell.good is not None:
-                cell.released, cell.good = cell.good.unit, None
+                cell.released, cell.good = replace(cell.good, program=None), None
 
     def _topological(self) -> list[Cell[P]]:
         order: dict[str, Cell[P]] = {}
@@ -449,15 +470,3 @@ class CellGraph(Generic[P]):
                 cell.failure = ()
             return True
         return False
-
-
-def _relabelled(version: Version[P], unit: Unit) -> Version[P]:
-    return Version(
-        version.number,
-        version.internal,
-        unit,
-        version.built_on,
-        version.program,
-        version.warnings,
-        version.time,
-    )

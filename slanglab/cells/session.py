@@ -16,7 +16,7 @@ from typing import Any
 import slangpy as spy
 
 from slanglab.cells import defaults, source, symbols
-from slanglab.cells.compiler import Program, SlangCompiler
+from slanglab.cells.compiler import Program, SlangCompiler, without_version
 from slanglab.cells.diagnostics import Diagnostic, SourceText
 from slanglab.cells.function import release_all
 from slanglab.cells.graph import Cell, CellGraph, CompileError, Outcome, Unit, Version
@@ -28,12 +28,17 @@ from slanglab.cells.resolve import FileModule, Resolver
 from slanglab.cells.rows import function_rows
 from slanglab.errors import SlangLabError
 from slanglab.log import LogCapture
+from slanglab.memory import give_back
 
 __all__ = ["CellSession", "Ran", "Request"]
 
 
 _LIBRARIES = (Path(spy.SHADER_PATH), Path(spy.__file__).parent / "shaders")
 """Where slangpy keeps its own Slang: the functional API, and `sgl`."""
+
+
+_EDITS_IN_A_SESSION = 8
+"""Each edit that is called leaves 3 to 6 MB in its Slang session; a new session costs some 100 ms."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +116,7 @@ class CellSession:
         self._serial = itertools.count(1)
         self._library: dict[str, bool] = {}
         self._defaults = defaults.Defaults()
+        self._edits = 0
 
     # ----- what the proxies ask (module.Surroundings) -----
 
@@ -181,9 +187,29 @@ class CellSession:
         """Let go of every compiled program, so that the device can be closed; the texts stay and `rebuild` compiles them."""
         self._defaults = defaults.Defaults()
         self._compiler = None
+        self._edits = 0
         if self._graph is not None:
             self._graph.release()
         release_all()
+
+    def _renew_session(self) -> None:
+        """Go on in a new Slang session once enough edits have piled up in the old one, which then gives its memory back."""
+        graph, old = self._graph, self._compiler
+        if graph is None or old is None or self._edits < max(_EDITS_IN_A_SESSION, len(self.cells())):
+            return
+        self._edits = 0
+        self._compiler = SlangCompiler(self._device(), self._log, old)
+        failures = graph.rebuild(self._compiler, keep=True)
+        self._defaults = defaults.Defaults()
+        release_all()
+        if failures:
+            return  # a cell that cannot follow its import goes on running in the old session, which must then stay
+        current = {
+            without_version(cell.good.internal): cell.good.program.module for cell in graph if cell.good is not None
+        }
+        old.session.end(self._compiler.session, current)
+        del old
+        give_back()
 
     def forget(self, name: str) -> bool:
         """Remove a cell; tell whether there was one."""
@@ -200,6 +226,7 @@ class CellSession:
             When it does not compile; the error carries a report, with the version that still runs.
         """
         started = time.perf_counter()
+        self._renew_session()
         name = request.name
         if name is not None and (problem := _name_problem(name)) is not None:
             raise SlangLabError(problem, hint="for example `%%slang poly`")
@@ -390,6 +417,8 @@ class CellSession:
         cell = outcome.cell
         version = cell.good
         assert version is not None
+        if outcome.compiled:
+            self._edits += (version.number > 1) + len(outcome.recompiled)
         access = self.access(cell)
         warnings = self._with_hints([*found, *version.warnings], parsed, version.unit.first_line)
         report = CellReport(

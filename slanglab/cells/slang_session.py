@@ -1,0 +1,125 @@
+"""One Slang session: where cells are loaded, and how all of it is let go.
+
+A Slang session keeps every module that was ever loaded into it: some 3 MB for each edit of a cell that is then called, 6 MB with a
+backward call. The only way to have that memory back is to end the session, so the lab starts a new one after a number of edits and
+compiles the current cells there (`CellSession`). Ending one takes care: in slangpy 0.43 a module's layout and the functions
+and types looked up in it hold each other, natively, where no garbage collector sees them. Hence two things here that slangpy's own
+`Module` does otherwise: the layout is that of a linked program, which the module does not hold; and at the end each layout is pointed at
+another one (`on_hot_reload`, slangpy's own way to bring reflection up to date), which lets go of the old session.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import slangpy as spy
+from slangpy.core.module import CallDataCache
+from slangpy.native_func import BaseModule
+from slangpy.reflection import SlangProgramLayout
+
+from slanglab.device import caches
+
+__all__ = ["CellModule", "SlangSession"]
+
+
+class CellModule(spy.Module):  # type: ignore[misc]
+    """slangpy's module, whose layout can be let go."""
+
+    def __init__(self, loaded: spy.SlangModule) -> None:
+        session = loaded.session
+        functional = session.load_module("slangpy")
+        composed = session.compose_modules(loaded.name, [functional, loaded])
+        layout = SlangProgramLayout(session.link_program([composed], []).layout)
+        BaseModule.__init__(self, composed, layout)
+        # What slangpy.Module.__init__ sets, without registering for the hot reload that our devices have switched off.
+        self.options: dict[str, object] = {}
+        self.slangpy_device_module = functional
+        self.link: list[spy.SlangModule] = []
+        self.call_data_cache = CallDataCache()
+        self.dispatch_data_cache: dict[str, object] = {}
+        self.pipeline_cache: dict[str, object] = {}
+        self.shader_table_cache: dict[str, object] = {}
+        self.logger = None
+        self._attr_cache: dict[str, object] = {}
+        self._all_functions: weakref.WeakSet[spy.Function] = weakref.WeakSet()
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A layout that has to be let go of, and the structs that tensors may be of."""
+
+    layout: Any
+    cell: str
+    structs: tuple[str, ...]
+
+
+class SlangSession:
+    """A session of a device.
+
+    Parameters
+    ----------
+    device : slangpy.Device
+    """
+
+    def __init__(self, device: spy.Device) -> None:
+        modules, _ = caches()
+        self.device = device
+        self.session = device.create_slang_session(
+            compiler_options={"include_paths": [spy.SHADER_PATH]},
+            cache_path=modules if modules.is_dir() else None,
+        )
+        self._held: list[_Held] = []
+
+    def load(self, name: str, source: str, cell: str = "", structs: Sequence[str] = ()) -> CellModule:
+        """Load a module from text.
+
+        Parameters
+        ----------
+        name, source : str
+        cell : str
+            What stays the same over the versions of a cell.
+        structs : sequence of str
+            The structs that the text declares.
+
+        Raises
+        ------
+        slangpy.SlangCompileError
+            When it does not compile.
+        """
+        module = CellModule(self.session.load_module_from_source(name, source))
+        self._held.append(_Held(module.layout, cell, tuple(structs)))
+        return module
+
+    def end(self, successor: SlangSession, current: Mapping[str, CellModule]) -> None:
+        """Let go of everything that was loaded; modules of this session must not be called any more.
+
+        Tensors go on working: Slang's own types are found in a layout that stays, structs in that of the cell's new version. Where a
+        struct is gone from its cell, the layout is left alone, and with it the session: a tensor of it must not lose its type.
+
+        Parameters
+        ----------
+        successor : SlangSession
+            Takes over the layouts with structs, whose next move is when it ends itself.
+        current : dict of str to CellModule
+            For each cell its module in the successor.
+        """
+        resting = _resting(self.device)
+        for held in self._held:
+            if not held.structs:
+                held.layout.on_hot_reload(resting)
+                continue
+            module = current.get(held.cell)
+            if module is None or any(module.layout.find_type_by_name(s) is None for s in held.structs):
+                continue
+            held.layout.on_hot_reload(module.layout.program_layout)
+            successor._held.append(held)
+        self._held = []
+
+
+def _resting(device: spy.Device) -> Any:
+    """Return a layout of the device's own session, which stays as long as the device; it knows Slang's own types."""
+    module = device.load_module_from_source("slanglab/resting", "float slanglab_resting(float x) { return x; }")
+    return device.slang_session.link_program([module], []).layout
