@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from slanglab.machine.libraries import preload
 
 if TYPE_CHECKING:
-    from slanglab.cells.graph import CompileError
+    from slanglab.cells.versions import CompileError
     from slanglab.errors import ArgumentError, CallError, DeviceError, SlangLabError
     from slanglab.lab import Lab, compile, current
     from slanglab.notebook.extension import load_ipython_extension, unload_ipython_extension
@@ -55,7 +55,7 @@ except PackageNotFoundError:  # used from a checkout that was not installed
 
 # Each name is imported when it is first used: `slanglab doctor` has to work where slangpy cannot be imported.
 _HOMES = {
-    "slanglab.cells.graph": ("CompileError",),
+    "slanglab.cells.versions": ("CompileError",),
     "slanglab.errors": ("ArgumentError", "CallError", "DeviceError", "SlangLabError"),
     "slanglab.lab": ("Lab", "compile", "current"),
     "slanglab.notebook.extension": ("load_ipython_extension", "unload_ipython_extension"),

@@ -11,7 +11,7 @@ import slangpy as spy
 
 from slanglab import device as devices
 from slanglab.cells.compiler import Program
-from slanglab.cells.graph import CompileError
+from slanglab.cells.versions import CompileError
 from slanglab.cells.module import SlangModule
 from slanglab.cells.session import CellSession, Ran, Request
 from slanglab.engine import printing

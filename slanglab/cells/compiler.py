@@ -12,7 +12,7 @@ from slanglab.cells import diagnostics
 from slanglab.cells.diagnostics import Diagnostic, SourceText
 from slanglab.cells.entries import DOORS, Entry, entries
 from slanglab.cells.entries import text as doors_text
-from slanglab.cells.graph import CompileError, Unit
+from slanglab.cells.versions import CompileError, Unit
 from slanglab.cells.resolve import MAIN
 from slanglab.cells.slang_session import CellModule, SlangSession
 from slanglab.cells.source import rewrite_imports

@@ -12,7 +12,7 @@ from typing import Any
 
 from slanglab.cells import symbols
 from slanglab.cells.compiler import Program
-from slanglab.cells.graph import Version
+from slanglab.cells.versions import Version
 from slanglab.errors import CallError
 
 __all__ = ["Defaults", "literal"]

@@ -12,7 +12,7 @@ import slangpy as spy
 from slanglab.cells import symbols
 from slanglab.cells.compiler import Program
 from slanglab.cells.function import SlangFunction
-from slanglab.cells.graph import Cell, Version
+from slanglab.cells.versions import Cell, Version
 from slanglab.engine.dispatch import Target
 from slanglab.engine.parameters import parameters
 from slanglab.errors import DeviceError, NameNotFoundError, SlangLabError

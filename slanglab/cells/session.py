@@ -19,7 +19,8 @@ from slanglab.cells import defaults, source, symbols
 from slanglab.cells.compiler import Program, SlangCompiler, without_version
 from slanglab.cells.diagnostics import Diagnostic, SourceText
 from slanglab.cells.function import release_all
-from slanglab.cells.graph import Cell, CellGraph, CompileError, Outcome, Unit, Version
+from slanglab.cells.graph import CellGraph
+from slanglab.cells.versions import Cell, CompileError, Outcome, Unit, Version
 from slanglab.cells.hints import hint
 from slanglab.cells.limitations import limitations
 from slanglab.cells.module import CellAccess, SlangModule

@@ -15,7 +15,7 @@ from slanglab.errors import SlangLabError
 from slanglab.settings import KEYS
 
 if TYPE_CHECKING:
-    from slanglab.cells.graph import CompileError
+    from slanglab.cells.versions import CompileError
     from slanglab.lab import Lab
 
 __all__ = ["run"]

@@ -8,7 +8,7 @@ from typing import Any
 import slangpy as spy
 from IPython.display import display
 
-from slanglab.cells.graph import CompileError
+from slanglab.cells.versions import CompileError
 from slanglab.cells.report import CellReport
 from slanglab.errors import CallError, SlangLabError
 from slanglab.widgets import automatic

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
-from slanglab.cells.graph import CompileError
+from slanglab.cells.versions import CompileError
 from slanglab.cells.report import CellReport
 from slanglab.cells.session import Request
 from slanglab.cells.source import valid_name

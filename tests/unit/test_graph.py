@@ -1,7 +1,8 @@
 import pytest
 from graph_stand_in import StandIn, unit
 
-from slanglab.cells.graph import CellGraph, CompileError
+from slanglab.cells.graph import CellGraph
+from slanglab.cells.versions import CompileError
 
 
 @pytest.fixture

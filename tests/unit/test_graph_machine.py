@@ -5,7 +5,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from slanglab.cells.graph import CellGraph, CompileError
+from slanglab.cells.graph import CellGraph
+from slanglab.cells.versions import CompileError
 
 NAMES = st.sampled_from(["a", "b", "c", "d", "e_1", "λ"])
 IMPORTS = st.lists(NAMES, max_size=2, unique=True).map(tuple)

@@ -470,7 +470,11 @@ def test_a_real_process_preloads_from_the_cache() -> None:
         "sizes": {name: copy.stat().st_size},
     }
     (base / "manifest.json").write_text(json.dumps(manifest))
+    # The package itself preloads when it is imported, which would ask the system first: a stand-in for it does not.
+    package = Path(libraries.__file__).parents[1]
     program = (
+        "import sys, types\n"
+        f"sys.modules['slanglab'] = types.ModuleType('slanglab')\nsys.modules['slanglab'].__path__ = [{str(package)!r}]\n"
         "from slanglab.machine import libraries\n"
         "libraries.available = lambda name: False\n"
         f"assert libraries.preload().libraries == ({name!r},)\n"
