@@ -16,7 +16,17 @@ if TYPE_CHECKING:
     from slanglab.errors import ArgumentError, CallError, DeviceError, SlangLabError
     from slanglab.lab import Lab, compile, current
     from slanglab.notebook.extension import load_ipython_extension, unload_ipython_extension
-    from slanglab.tensors.create import TensorError, assign, empty, full, linspace, ones, random, tensor, zeros
+    from slanglab.tensors.create import (
+        TensorError,
+        assign,
+        empty,
+        full,
+        linspace,
+        ones,
+        random,
+        tensor,
+        zeros,
+    )
     from slanglab.tensors.summary import summary
     from slanglab.widgets.inspector import TensorInspector, inspect
 

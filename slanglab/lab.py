@@ -11,11 +11,10 @@ import slangpy as spy
 
 from slanglab import device as devices
 from slanglab.cells.compiler import Program
-from slanglab.cells.versions import CompileError
 from slanglab.cells.module import SlangModule
 from slanglab.cells.session import CellSession, Ran, Request
+from slanglab.cells.versions import CompileError
 from slanglab.engine import printing
-from slanglab.errors import DeviceError
 from slanglab.log import LogCapture
 from slanglab.memory import give_back
 from slanglab.settings import Settings
@@ -133,11 +132,18 @@ class Lab:
             return self.cells.run(request)
         except CompileError as error:
             if error.report is not None:
-                error.details = report.text(error.report)  # a script sees the lines at fault in the exception itself
+                error.details = report.text(
+                    error.report
+                )  # a script sees the lines at fault in the exception itself
             raise
 
     def compile(
-        self, source: str, name: str | None = None, *, macros: Iterable[str] = (), include: Iterable[Path] = ()
+        self,
+        source: str,
+        name: str | None = None,
+        *,
+        macros: Iterable[str] = (),
+        include: Iterable[Path] = (),
     ) -> SlangModule:
         """Compile Slang source; see `slanglab.compile`."""
         request = Request(source, name, label=name or "source", macros=tuple(macros), include=tuple(include))

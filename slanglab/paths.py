@@ -16,7 +16,12 @@ def _user_folder(variable: str, xdg: str, fallback: str) -> Path:
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "slanglab" / fallback
     if sys.platform == "darwin":
-        return Path.home() / "Library" / ("Caches" if fallback == "cache" else "Application Support") / "slanglab"
+        return (
+            Path.home()
+            / "Library"
+            / ("Caches" if fallback == "cache" else "Application Support")
+            / "slanglab"
+        )
     base = os.environ.get(xdg)
     return (Path(base) if base else Path.home() / f".{fallback}") / "slanglab"
 

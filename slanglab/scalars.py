@@ -32,5 +32,7 @@ def type_name(full_name: str) -> str:
         while (start := full_name.find(prefix)) >= 0:
             end = full_name.find(">", start)
             scalar, *sizes = full_name[start + len(prefix) : end].split(",")
-            full_name = full_name[:start] + scalar + joint.join(s.strip() for s in sizes) + full_name[end + 1 :]
+            full_name = (
+                full_name[:start] + scalar + joint.join(s.strip() for s in sizes) + full_name[end + 1 :]
+            )
     return full_name

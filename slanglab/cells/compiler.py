@@ -5,19 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import slangpy as spy
 
-from slanglab.cells import diagnostics
-from slanglab.cells.diagnostics import Diagnostic, SourceText
 from slanglab.cells.entries import DOORS, Entry, entries
 from slanglab.cells.entries import text as doors_text
-from slanglab.cells.versions import CompileError, Unit
 from slanglab.cells.resolve import MAIN
 from slanglab.cells.slang_session import CellModule, SlangSession
 from slanglab.cells.source import rewrite_imports
 from slanglab.cells.symbols import Outline, outline
+from slanglab.cells.versions import CompileError, Unit
 from slanglab.log import LogCapture
+from slanglab.messages import diagnostics
+from slanglab.messages.diagnostics import Diagnostic, SourceText
 
 __all__ = ["Program", "SlangCompiler", "without_version"]
 
@@ -36,9 +37,9 @@ class Program:
     messages: Callable[[str], list[Diagnostic]]
     """Reads the compiler's messages about this and other cells, for kernels that do not compile."""
 
-    def function(self, name: str) -> object | None:
+    def function(self, name: str) -> Any:
         """Return slangpy's reflection of the function called `name` (qualified with `::`), or None."""
-        return self.module.layout.find_function_by_name(name)  # type: ignore[no-any-return]
+        return self.module.layout.find_function_by_name(name)
 
 
 class SlangCompiler:
@@ -79,7 +80,11 @@ class SlangCompiler:
         for token, name in tokens.items():
             body = body.replace(f'"{token}"', f'"{name}"')
         parsed = outline(unit.shown)
-        about = (unit, without_version(internal), tuple(s.qualified for s in parsed.structs if not s.generics))
+        about = (
+            unit,
+            without_version(internal),
+            tuple(s.qualified for s in parsed.structs if not s.generics),
+        )
         doors = entries(parsed, internal)
         source = f'{_defines(unit.macros)}#line {unit.first_line} "{internal}"\n{body}'
         try:
@@ -105,7 +110,9 @@ class SlangCompiler:
         earlier = self._log.take()
         try:
             module = self.session.load(name, source, cell, structs)
-        except Exception as error:  # SlangCompileError is no RuntimeError, and a broken session raises RuntimeError
+        except (
+            Exception
+        ) as error:  # SlangCompileError is no RuntimeError, and a broken session raises RuntimeError
             found = self.messages(str(error)) or [Diagnostic("error", "", str(error).split("\n", 1)[0])]
             raise CompileError(unit.label, found) from error
         finally:

@@ -50,7 +50,9 @@ def entries(
         reserved = any(p.name in RESERVED for p in function.parameters)
         if overloaded or intrinsic or reserved or function.qualified in also:
             doors = found.setdefault(function.qualified, [])
-            doors.append(Entry(f"{function.qualified.replace('::', '_')}__{internal}_door{len(doors)}", function))
+            doors.append(
+                Entry(f"{function.qualified.replace('::', '_')}__{internal}_door{len(doors)}", function)
+            )
     return {name: tuple(doors) for name, doors in found.items()}
 
 

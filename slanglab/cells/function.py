@@ -254,9 +254,11 @@ class SlangFunction:
         lines = [symbols.signature(f) for f in declared] or [self._shown]
         docs = [f.doc for f in declared if f.doc]
         where = self._targets()
-        gradient = "Differentiable: call .bwds for its gradient." if any(
-            t.slang_function.differentiable for t in where
-        ) else "Not differentiable."
+        gradient = (
+            "Differentiable: call .bwds for its gradient."
+            if any(t.slang_function.differentiable for t in where)
+            else "Not differentiable."
+        )
         return "\n\n".join(["\n".join(lines), *docs, gradient])
 
     def __repr__(self) -> str:

@@ -15,8 +15,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Generic, TypeVar, cast
 
-from slanglab.cells.diagnostics import Diagnostic
 from slanglab.cells.versions import Cell, CompileError, Compiler, Outcome, Unit, Version
+from slanglab.messages.diagnostics import Diagnostic
 
 __all__ = ["CellGraph"]
 
@@ -88,7 +88,7 @@ class CellGraph(Generic[P]):
             wanted = set(self._imports(other))
             if other.failure:
                 wanted.update(
-                    other.latest.imports
+                    other.latest.imported
                 )  # its failure may be this cell's fault: it gets another try
             for key in wanted:
                 direct.setdefault(key, []).append(other)
@@ -174,9 +174,7 @@ class CellGraph(Generic[P]):
             cell.forgotten = True
         return cell
 
-    def rebuild(
-        self, compiler: Compiler[P], *, keep: bool = False
-    ) -> list[tuple[Cell[P], CompileError]]:
+    def rebuild(self, compiler: Compiler[P], *, keep: bool = False) -> list[tuple[Cell[P], CompileError]]:
         """Compile every good version again with another compiler, for a new device or a new session.
 
         Versions keep their names, so that what a cache knows by them is found again.
@@ -279,7 +277,9 @@ class CellGraph(Generic[P]):
         if cell.good is not None and changed.intersection(self._imports(cell)):
             candidates.append(cell.good.unit)
         for unit in candidates:
-            if self.find_cycle(cell.key, unit.imported) or any(self._current(i) is None for i in unit.imported):
+            if self.find_cycle(cell.key, unit.imported) or any(
+                self._current(i) is None for i in unit.imported
+            ):
                 continue
             try:
                 self._compile(cell, unit)

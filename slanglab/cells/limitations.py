@@ -5,9 +5,9 @@ from __future__ import annotations
 import keyword
 from collections.abc import Iterator
 
-from slanglab.cells.diagnostics import Diagnostic
 from slanglab.cells.intrinsics import INTRINSICS
 from slanglab.cells.outline import Function, Outline, signature
+from slanglab.messages.diagnostics import Diagnostic
 
 __all__ = ["limitations"]
 

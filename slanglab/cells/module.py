@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 import slangpy as spy
@@ -35,7 +37,9 @@ class Surroundings(Protocol):
         """Do what follows a call: show what the kernel printed."""
         ...
 
-    def default(self, version: Version[Program], function: symbols.Function, parameter: symbols.Parameter) -> Any:
+    def default(
+        self, version: Version[Program], function: symbols.Function, parameter: symbols.Parameter
+    ) -> Any:
         """Return the value of a parameter's default expression."""
         ...
 
@@ -187,6 +191,15 @@ class CellAccess:
             raise SlangLabError(f"{self.shown}.{struct} no longer has a method {name}")
         return self._made(version, node, f"{self.shown}.{struct}.{name}", declared, False), declared
 
+    def _defaults(
+        self, version: Version[Program], declared: symbols.Function
+    ) -> dict[str, Callable[[], Any]]:
+        return {
+            p.name: partial(self._around.default, version, declared, p)
+            for p in declared.parameters
+            if p.default is not None
+        }
+
     def _made(
         self, version: Version[Program], node: Any, shown: str, declared: symbols.Function | None, door: bool
     ) -> Target:
@@ -194,10 +207,7 @@ class CellAccess:
         specs = () if slang_function.is_overloaded else parameters(slang_function)
         if door and declared is not None:
             specs = tuple(replace(s, name=p.name) for s, p in zip(specs, declared.parameters, strict=True))
-        defaults = {}
-        for p in declared.parameters if declared is not None else ():
-            if p.default is not None:
-                defaults[p.name] = lambda p=p: self._around.default(version, declared, p)
+        defaults = self._defaults(version, declared) if declared is not None else {}
         program = version.program
         return Target(
             shown if self.cell.named else shown.removeprefix(f"{self.shown}."),
@@ -260,7 +270,9 @@ class SlangStruct(spy.Struct):  # type: ignore[misc]
                 return None
         elif isinstance(child, spy.Struct):
             return SlangStruct(self.module, child.struct, self._access)
-        function = SlangFunction(self._access, (self.full_name, name), f"{self._access.shown}.{self.name}.{name}")
+        function = SlangFunction(
+            self._access, (self.full_name, name), f"{self._access.shown}.{self.name}.{name}"
+        )
         return _Method(child, function) if child is not None else function
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from slanglab.cells.diagnostics import Diagnostic
+from slanglab.messages.diagnostics import Diagnostic
 
 __all__ = ["CellReport", "FunctionRow", "ParameterRow", "State"]
 

@@ -14,9 +14,9 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from slanglab.cells.diagnostics import Diagnostic
 from slanglab.cells.source import clean
 from slanglab.cells.symbols import Import, Include, Outline, outline
+from slanglab.messages.diagnostics import Diagnostic
 
 __all__ = ["MAIN", "FileModule", "Resolution", "Resolver", "SourceFile", "file_key"]
 

@@ -19,7 +19,9 @@ def function_rows(program: Program) -> tuple[FunctionRow, ...]:
             rows.append((function.line, _function(program, function)))
     for struct in program.outline.structs:
         fields = tuple(ParameterRow(f.name, f.type) for f in struct.fields)
-        rows.append((struct.line, FunctionRow(struct.qualified, fields, "", False, struct.doc, kind="struct")))
+        rows.append(
+            (struct.line, FunctionRow(struct.qualified, fields, "", False, struct.doc, kind="struct"))
+        )
     return tuple(row for _, row in sorted(rows, key=lambda pair: pair[0]))
 
 
@@ -37,7 +39,9 @@ def _function(program: Program, function: symbols.Function) -> FunctionRow:
         )
         for i, p in enumerate(function.parameters)
     )
-    return FunctionRow(function.qualified, parameters, function.result or "void", differentiable, function.doc)
+    return FunctionRow(
+        function.qualified, parameters, function.result or "void", differentiable, function.doc
+    )
 
 
 def _reflected(program: Program, function: symbols.Function) -> Any:

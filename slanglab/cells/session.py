@@ -17,19 +17,19 @@ import slangpy as spy
 
 from slanglab.cells import defaults, source, symbols
 from slanglab.cells.compiler import Program, SlangCompiler, without_version
-from slanglab.cells.diagnostics import Diagnostic, SourceText
 from slanglab.cells.function import release_all
 from slanglab.cells.graph import CellGraph
-from slanglab.cells.versions import Cell, CompileError, Outcome, Unit, Version
-from slanglab.cells.hints import hint
 from slanglab.cells.limitations import limitations
 from slanglab.cells.module import CellAccess, SlangModule
 from slanglab.cells.report import CellReport
 from slanglab.cells.resolve import FileModule, Resolver
 from slanglab.cells.rows import function_rows
+from slanglab.cells.versions import Cell, CompileError, Outcome, Unit, Version
 from slanglab.errors import SlangLabError
 from slanglab.log import LogCapture
 from slanglab.memory import give_back
+from slanglab.messages.diagnostics import Diagnostic, SourceText
+from slanglab.messages.hints import hint
 
 __all__ = ["CellSession", "Ran", "Request"]
 
@@ -146,7 +146,9 @@ class CellSession:
             pending.extend(c for k in one.good.unit.imported if (c := self.cell(k)) is not None)
         return False
 
-    def default(self, version: Version[Program], function: symbols.Function, parameter: symbols.Parameter) -> Any:
+    def default(
+        self, version: Version[Program], function: symbols.Function, parameter: symbols.Parameter
+    ) -> Any:
         """Return the value of a parameter's default expression, evaluated once for each version."""
         return self._defaults.value(version, function, parameter)
 
@@ -206,7 +208,9 @@ class CellSession:
         if failures:
             return  # a cell that cannot follow its import goes on running in the old session, which must then stay
         current = {
-            without_version(cell.good.internal): cell.good.program.module for cell in graph if cell.good is not None
+            without_version(cell.good.internal): cell.good.program.module
+            for cell in graph
+            if cell.good is not None
         }
         old.session.end(self._compiler.session, current)
         del old
@@ -245,7 +249,9 @@ class CellSession:
                 outcome = self.graph.run(key, unit, named=name is not None)
             except CompileError as error:
                 found = [*complaints, *warnings, *error.diagnostics]
-                raise CompileError(name or label, self._with_hints(found, parsed, request.first_line)) from error
+                raise CompileError(
+                    name or label, self._with_hints(found, parsed, request.first_line)
+                ) from error
         except CompileError as error:
             placed = [_placed(d, outline_shown) for d in error.diagnostics]
             raise self._reported(CompileError(name or label, placed), key, name or label, started) from error
@@ -255,7 +261,9 @@ class CellSession:
 
     def _key_of_unnamed(self, request: Request, parsed: symbols.Outline) -> str:
         """Return the graph key of a cell without a name: the same one for each run of the same notebook cell."""
-        names = ",".join(sorted({f.qualified for f in parsed.functions} | {s.qualified for s in parsed.structs}))
+        names = ",".join(
+            sorted({f.qualified for f in parsed.functions} | {s.qualified for s in parsed.structs})
+        )
         identity = request.identity or f"declares {names}"
         if identity not in self._unnamed:
             self._unnamed[identity] = f"cell_{next(self._serial)}"
@@ -273,9 +281,7 @@ class CellSession:
         self, key: str, request: Request, text: str, label: str, parsed: symbols.Outline
     ) -> tuple[Unit, list[Diagnostic]]:
         resolver = Resolver(tuple(self._roots()), self._importable, self._is_library)
-        resolved = resolver.resolve(
-            key, text, parsed, first_line=request.first_line, extra=request.include
-        )
+        resolved = resolver.resolve(key, text, parsed, first_line=request.first_line, extra=request.include)
         found = [_moved(d, request.first_line) for d in resolved.diagnostics]
         for module in resolved.files:
             found.extend(self._run_file(module, resolver, ()))
@@ -394,7 +400,9 @@ class CellSession:
         cell = self.cell(key)
         good = cell.good if cell is not None else None
         stale = [
-            self._name_of(c.key) for c in self.cells() if c is not cell and cell in self.graph.stale_because(c)
+            self._name_of(c.key)
+            for c in self.cells()
+            if c is not cell and cell in self.graph.stale_because(c)
         ]
         error.report = CellReport(
             name=shown,

@@ -121,5 +121,7 @@ class SlangSession:
 
 def _resting(device: spy.Device) -> Any:
     """Return a layout of the device's own session, which stays as long as the device; it knows Slang's own types."""
-    module = device.load_module_from_source("slanglab/resting", "float slanglab_resting(float x) { return x; }")
+    module = device.load_module_from_source(
+        "slanglab/resting", "float slanglab_resting(float x) { return x; }"
+    )
     return device.slang_session.link_program([module], []).layout

@@ -21,10 +21,10 @@ from slanglab.cells.characters import (
     odd_in_code,
     python_name,
 )
-from slanglab.cells.diagnostics import Diagnostic, Severity, SourceText
 from slanglab.cells.imports import RewrittenText, rewrite_imports
 from slanglab.cells.keywords import RESERVED_MODULES, RESERVED_NAMES
 from slanglab.cells.tokens import Positions, Token, code, scan
+from slanglab.messages.diagnostics import Diagnostic, Severity, SourceText
 
 __all__ = ["RewrittenText", "clean", "python_name", "rewrite_imports", "valid_name"]
 

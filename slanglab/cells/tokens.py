@@ -114,7 +114,7 @@ def scan(text: str, start: int = 0, end: int | None = None, *, directives: bool 
     at = start
     while at < stop:
         match = _TOKEN.match(text, at, stop)
-        assert match is not None  # noqa: S101 - the last alternative takes any character
+        assert match is not None
         kind, end_of = match.lastgroup, match.end()
         if kind == "space":
             # The newline of a continuation does not begin a line.
@@ -125,7 +125,7 @@ def scan(text: str, start: int = 0, end: int | None = None, *, directives: bool 
             tokens.append(Token("comment", word, at, end_of, closed))
         elif kind == "symbol" and fresh and directives and match.group() == "#":
             directive = _DIRECTIVE.match(text, at, stop)
-            assert directive is not None  # noqa: S101 - it begins with the `#` that was just seen
+            assert directive is not None
             end_of = directive.end()
             tokens.append(Token("directive", directive.group(), at, end_of))
         elif match["raw"] is not None:

@@ -17,35 +17,11 @@ import slangpy as spy
 from slanglab.engine.parameters import Parameter
 from slanglab.errors import ArgumentError
 from slanglab.tensors.create import from_array
+from slanglab.values import describe_value, is_torch
 
-__all__ = ["Converter", "contiguous", "describe_value", "is_torch", "name_dtype"]
+__all__ = ["Converter", "contiguous"]
 
 _NUMERIC = "fiub"
-
-
-def describe_value(value: object) -> str:
-    """Return a value's type, shape and dtype in words, for `given` of an error."""
-    if isinstance(value, spy.Tensor):
-        return f"tensor of {value.dtype.full_name}, shape {value.shape.as_tuple()}"
-    if isinstance(value, np.ndarray):
-        layout = "" if value.flags.c_contiguous else ", strided"
-        return f"numpy array of {name_dtype(value.dtype)}, shape {value.shape}{layout}"
-    if is_torch(value):
-        return f"torch tensor of {getattr(value, 'dtype', '?')}, shape {tuple(getattr(value, 'shape', ()))}"
-    text = repr(value)
-    if len(text) > 60:
-        text = text[:57] + "…"
-    return f"{type(value).__name__}, {text}"
-
-
-def name_dtype(dtype: np.dtype[Any]) -> str:
-    """Return a dtype's name, with its byte order when that is not the machine's."""
-    return dtype.name if dtype.isnative else f"{dtype.name} in the other byte order ({dtype.str})"
-
-
-def is_torch(value: object) -> bool:
-    """Tell whether a value is a torch tensor, without importing torch."""
-    return type(value).__module__.split(".", 1)[0] == "torch" and hasattr(value, "requires_grad")
 
 
 def contiguous(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
@@ -170,7 +146,9 @@ class Converter:
                 raise self.refuse(spec, value, f"is not a whole number, and {spec.type} takes whole numbers")
             return self._integer(int(value), spec, where)
         if dtype.kind == "f" and math.isfinite(value) and abs(value) > float(np.finfo(dtype).max):
-            self.notes.append(f"{where or spec.name}: {value!r} is too large for {spec.type} and became infinite")
+            self.notes.append(
+                f"{where or spec.name}: {value!r} is too large for {spec.type} and became infinite"
+            )
         return value
 
     def _integer(self, value: int, spec: Parameter, where: str) -> Any:
@@ -191,21 +169,23 @@ class Converter:
             try:
                 return self._float(float(value), spec, where)  # one kernel for 2 and 2.0, not two
             except OverflowError:
-                raise self.refuse(
-                    spec, value, f"is too large for {spec.type}", where=where
-                ) from None
+                raise self.refuse(spec, value, f"is too large for {spec.type}", where=where) from None
         return value
 
     def _numpy_scalar(self, value: Any, spec: Parameter, where: str) -> Any:
         if value.dtype.kind not in _NUMERIC:
-            raise self.refuse(spec, value, f"is a numpy {value.dtype.name}, which Slang has no type for", where=where)
+            raise self.refuse(
+                spec, value, f"is a numpy {value.dtype.name}, which Slang has no type for", where=where
+            )
         return self.convert(value.item(), spec, where)
 
     def _sequence(self, value: Any, spec: Parameter, where: str) -> Any:
         flat = all(isinstance(v, (int, float, np.number)) for v in value)
         if flat and spec.kind in ("vector", "array") and spec.element_shape == (len(value),):
             numbers = [v.item() if isinstance(v, np.generic) else v for v in value]
-            return [float(v) for v in numbers] if spec.dtype is not None and spec.dtype.kind == "f" else numbers
+            return (
+                [float(v) for v in numbers] if spec.dtype is not None and spec.dtype.kind == "f" else numbers
+            )
         if spec.kind in ("struct", "other") or any(isinstance(v, (dict, spy.Tensor)) for v in value):
             return list(value)
         try:
@@ -226,10 +206,17 @@ class Converter:
         missing = [k for k in spec.fields if k not in value]
         if unknown or missing:
             # slangpy fills a field that is missing with zero and says nothing
-            what = f"has no field {unknown[0]!r} in {spec.type}" if unknown else f"lacks the field {missing[0]!r}"
-            raise self.refuse(spec, value, what, f"{spec.type} has the fields {', '.join(spec.fields)}", where)
+            what = (
+                f"has no field {unknown[0]!r} in {spec.type}"
+                if unknown
+                else f"lacks the field {missing[0]!r}"
+            )
+            raise self.refuse(
+                spec, value, what, f"{spec.type} has the fields {', '.join(spec.fields)}", where
+            )
         return {
-            k: self.convert(v, spec.fields[k], f"{at}.{k}") if k in spec.fields else v for k, v in value.items()
+            k: self.convert(v, spec.fields[k], f"{at}.{k}") if k in spec.fields else v
+            for k, v in value.items()
         }
 
     def _array(self, array: Any, spec: Parameter, where: str, given: object = None) -> Any:
@@ -267,7 +254,10 @@ class Converter:
             )
         if spec.kind == "tensor" and array.ndim - rank != spec.dims:
             raise self.refuse(
-                spec, shown, f"has {array.ndim - rank} dimensions, but {spec.type} has {spec.dims}", where=where
+                spec,
+                shown,
+                f"has {array.ndim - rank} dimensions, but {spec.type} has {spec.dims}",
+                where=where,
             )
 
     def _as_dtype(self, array: Any, spec: Parameter, where: str, shown: object) -> Any:
@@ -287,14 +277,19 @@ class Converter:
             low, high = int(array.min()), int(array.max())
             if low < limits.min or high > limits.max:
                 raise self.refuse(
-                    spec, shown, f"holds {low} to {high}; {spec.type} holds {limits.min} to {limits.max}", where=where
+                    spec,
+                    shown,
+                    f"holds {low} to {high}; {spec.type} holds {limits.min} to {limits.max}",
+                    where=where,
                 )
         if wanted.kind == "f" and have == "f" and array.dtype.itemsize > wanted.itemsize and array.size:
             with np.errstate(over="ignore"):
                 ready = contiguous(array, wanted)
             lost = int(np.count_nonzero(np.isinf(ready))) - int(np.count_nonzero(np.isinf(array)))
             if lost:
-                self.notes.append(f"{where or spec.name}: {lost} values are too large for {wanted} and became infinite")
+                self.notes.append(
+                    f"{where or spec.name}: {lost} values are too large for {wanted} and became infinite"
+                )
             return ready
         return contiguous(array, wanted)
 
@@ -312,10 +307,16 @@ class Converter:
     ) -> None:
         if not is_users:
             raise self.refuse(
-                spec, shown, "is written by the function, and a list cannot receive that", "pass a numpy array", where
+                spec,
+                shown,
+                "is written by the function, and a list cannot receive that",
+                "pass a numpy array",
+                where,
             )
         if not array.flags.writeable:
-            raise self.refuse(spec, shown, "is written by the function, but the array is read-only", where=where)
+            raise self.refuse(
+                spec, shown, "is written by the function, but the array is read-only", where=where
+            )
 
         def copy() -> None:
             array[...] = np.asarray(read()).reshape(array.shape)

@@ -13,12 +13,14 @@ from typing import Any
 
 import slangpy as spy
 
-from slanglab.cells.diagnostics import Diagnostic
 from slanglab.device import check_process
-from slanglab.engine import call_errors, empty, gradients
-from slanglab.engine.arrays import Converter, describe_value
+from slanglab.engine import empty, gradients
+from slanglab.engine.arrays import Converter
 from slanglab.engine.parameters import Parameter
 from slanglab.errors import CallError, SlangLabError
+from slanglab.messages import call_errors
+from slanglab.messages.diagnostics import Diagnostic
+from slanglab.values import describe_value
 
 __all__ = ["RESERVED", "Target", "ValueWarning", "append_to", "call"]
 
@@ -96,7 +98,9 @@ class Target:
         return node
 
 
-def _bind(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _bind(
+    target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the arguments by parameter name, in the order of the declaration, and slangpy's own options (`_result`)."""
     names = target.names
     if len(args) > len(names):
@@ -208,7 +212,9 @@ def call(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         shape = empty.call_shape(target.name, target.parameters, values)
         if 0 in shape:
             wanted = named.get("_result", target.returned)
-            return None if target.backward else empty.result(target.device, target.slang_function, shape, wanted)
+            return (
+                None if target.backward else empty.result(target.device, target.slang_function, shape, wanted)
+            )
     try:
         result = node(*positional, **named)
     except SlangLabError:

@@ -21,7 +21,7 @@ __all__ = ["call_shape", "result"]
 
 def _shape_of(value: Any) -> tuple[int, ...] | None:
     if isinstance(value, np.ndarray):
-        return value.shape
+        return tuple(value.shape)
     shape = getattr(value, "shape", None)
     if isinstance(value, spy.Tensor):
         element = value.dtype.shape.as_tuple()
@@ -31,9 +31,7 @@ def _shape_of(value: Any) -> tuple[int, ...] | None:
     return None
 
 
-def call_shape(
-    function: str, specs: Sequence[Parameter], values: Mapping[str, Any]
-) -> tuple[int, ...]:
+def call_shape(function: str, specs: Sequence[Parameter], values: Mapping[str, Any]) -> tuple[int, ...]:
     """Return the shape over which a call would run, by numpy's broadcasting of what each parameter leaves over.
 
     Raises
@@ -59,9 +57,7 @@ def call_shape(
         raise CallError(f"{function}: the shapes {listed} do not broadcast", function=function) from None
 
 
-def result(
-    device: spy.Device, slang_function: Any, shape: tuple[int, ...], wanted: Any
-) -> Any:
+def result(device: spy.Device, slang_function: Any, shape: tuple[int, ...], wanted: Any) -> Any:
     """Return the result of a call over `shape`, which holds a zero: a tensor, or a numpy array where that was asked for."""
     if not slang_function.have_return_value:
         return None

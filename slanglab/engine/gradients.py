@@ -11,9 +11,9 @@ from typing import Any
 
 import slangpy as spy
 
-from slanglab.engine.arrays import describe_value
 from slanglab.engine.parameters import Parameter
 from slanglab.errors import ArgumentError, CallError
+from slanglab.values import describe_value
 
 __all__ = ["check_backward", "check_concrete", "gradient_mask", "has_gradient"]
 
@@ -133,8 +133,7 @@ def _check_seed(function: str, result: Any) -> None:
             function=f"{function}.bwds",
             argument="_result",
             expected="a tensor with a gradient, or a diffPair",
-            given=describe_value(result)
-            + (", without a gradient" if isinstance(result, spy.Tensor) else ""),
+            given=describe_value(result) + (", without a gradient" if isinstance(result, spy.Tensor) else ""),
             hint="attach and seed it: `r = r.with_grads()`, then `r.grad.copy_from_numpy(np.ones(…, np.float32))`"
             if isinstance(result, spy.Tensor)
             else "pass the tensor of the forward call: `_result='tensor'` there, `.with_grads()` and a seed here",

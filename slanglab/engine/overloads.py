@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import slangpy as spy
 
-from slanglab.engine.arrays import describe_value
 from slanglab.engine.dispatch import Target
 from slanglab.engine.parameters import Parameter
 from slanglab.errors import CallError
 from slanglab.scalars import type_name
+from slanglab.values import describe_value
 
 __all__ = ["choose"]
 

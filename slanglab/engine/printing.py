@@ -49,7 +49,9 @@ def _kernel(device: spy.Device) -> Any:
 
 
 def _state(device: spy.Device) -> _State:
-    out = device.create_buffer(size=8, usage=spy.BufferUsage.unordered_access | spy.BufferUsage.shader_resource)
+    out = device.create_buffer(
+        size=8, usage=spy.BufferUsage.unordered_access | spy.BufferUsage.shader_resource
+    )
     _kernel(device).dispatch([1, 1, 1], state=out)
     size, wanted = out.to_numpy().view(np.uint32)[:2]
     return _State(int(size), int(wanted))

@@ -142,7 +142,9 @@ def _reset(lab: Lab, words: list[str], _line: str) -> None:
         print("no device is open, so there is nothing to reset")
         return
     failures = lab.reset()
-    print(f"{devices.describe(lab.device)}, opened again; tensors made before are gone; {_recompiled(lab, failures)}")
+    print(
+        f"{devices.describe(lab.device)}, opened again; tensors made before are gone; {_recompiled(lab, failures)}"
+    )
 
 
 def _forget(lab: Lab, words: list[str], _line: str) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import slangpy as spy
 from IPython.display import display
 
-from slanglab.cells.versions import CompileError
 from slanglab.cells.report import CellReport
+from slanglab.cells.versions import CompileError
 from slanglab.errors import CallError, SlangLabError
 from slanglab.widgets import automatic
 from slanglab.widgets import errors as error_views
@@ -24,7 +24,11 @@ def show(report: CellReport, *, short: bool = False, verbose: bool = False) -> N
         print(report_views.text(report).split("\n", 1)[0])
         return
     html, text = report_views.html(report, verbose=verbose), report_views.text(report, verbose=verbose)
-    display({"text/html": html, "text/plain": text}, raw=True)
+    _display({"text/html": html, "text/plain": text})
+
+
+def _display(bundle: dict[str, str]) -> None:
+    display(bundle, raw=True)  # type: ignore[no-untyped-call]
 
 
 def show_error(error: SlangLabError) -> bool:
@@ -33,7 +37,7 @@ def show_error(error: SlangLabError) -> bool:
         show(error.report)
         return True
     if isinstance(error, CallError):
-        display({"text/html": error_views.html(error), "text/plain": error_views.text(error)}, raw=True)
+        _display({"text/html": error_views.html(error), "text/plain": error_views.text(error)})
         return True
     return False
 

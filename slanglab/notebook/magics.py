@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
-from slanglab.cells.versions import CompileError
 from slanglab.cells.report import CellReport
 from slanglab.cells.session import Request
 from slanglab.cells.source import valid_name
+from slanglab.cells.versions import CompileError
 from slanglab.errors import SlangLabError
 from slanglab.notebook import commands, display
 from slanglab.notebook.binding import bind
@@ -104,15 +104,16 @@ def parse_line(line: str) -> argparse.Namespace:
 
 
 @magics_class
-class SlangMagics(Magics):  # type: ignore[misc]
+class SlangMagics(Magics):
     """The magics; one instance per loaded extension."""
 
     def __init__(self, shell: Any, lab: Lab) -> None:
         super().__init__(shell)
+        self._shell = shell
         self._lab = lab
 
-    @no_var_expand  # type: ignore[untyped-decorator]
-    @line_cell_magic  # type: ignore[untyped-decorator]
+    @no_var_expand
+    @line_cell_magic
     def slang(self, line: str, cell: str | None = None) -> None:
         """Compile a cell of Slang, or ask and tell SlangLab something.
 
@@ -164,7 +165,7 @@ class SlangMagics(Magics):  # type: ignore[misc]
             raise
         report = ran.report
         if not options.no_bind:
-            bound = bind(self.shell.user_ns, ran, options.name)
+            bound = bind(self._shell.user_ns, ran, options.name)
             report = replace(report, bound=bound.names, left_alone=bound.left_alone)
         self._show(report, options)
 
@@ -178,11 +179,11 @@ class SlangMagics(Magics):  # type: ignore[misc]
 
     def _label(self) -> str:
         # Not `execution_count`: IPython 9.16 and newer count it up before the cell runs, older ones after.
-        return f"In[{self.shell.displayhook.prompt_count}]"
+        return f"In[{self._shell.displayhook.prompt_count}]"
 
     def _identity(self) -> str:
         """Return the notebook's own id of the running cell; empty where the front end sends none."""
-        get_parent = getattr(self.shell, "get_parent", None)
+        get_parent = getattr(self._shell, "get_parent", None)
         parent = get_parent() if get_parent is not None else None
         metadata = parent.get("metadata", {}) if isinstance(parent, dict) else {}
         found = metadata.get("cellId", "") if isinstance(metadata, dict) else ""

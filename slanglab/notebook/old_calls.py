@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from slanglab.cells.hints_python import python_hint
+from slanglab.messages.hints_python import python_hint
 
 __all__ = ["OldCalls"]
 
@@ -34,7 +34,9 @@ class OldCalls:
 
     @staticmethod
     def _handler(types: Any, before: Any) -> Callable[..., Any]:
-        def handle(shell: Any, etype: type, value: BaseException, tb: Any, tb_offset: int | None = None) -> Any:
+        def handle(
+            shell: Any, etype: type, value: BaseException, tb: Any, tb_offset: int | None = None
+        ) -> Any:
             hint = python_hint(value)
             if hint is not None and hint not in getattr(value, "__notes__", ()):
                 value.add_note(f"hint: {hint}")

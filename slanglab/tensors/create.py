@@ -17,7 +17,18 @@ from slanglab.device import current_device
 from slanglab.errors import SlangLabError
 from slanglab.scalars import SCALARS, type_name
 
-__all__ = ["TensorError", "assign", "empty", "from_array", "full", "linspace", "ones", "random", "tensor", "zeros"]
+__all__ = [
+    "TensorError",
+    "assign",
+    "empty",
+    "from_array",
+    "full",
+    "linspace",
+    "ones",
+    "random",
+    "tensor",
+    "zeros",
+]
 
 Shape = int | Sequence[int]
 
@@ -329,7 +340,9 @@ def assign(target: Any, data: Any) -> None:
     if array.shape != shape:
         raise TensorError(f"data of shape {array.shape} does not fit a tensor of shape {shape}")
     if not target.is_contiguous():
-        raise TensorError("a strided view cannot be assigned to", hint="assign to the tensor that it is a view of")
+        raise TensorError(
+            "a strided view cannot be assigned to", hint="assign to the tensor that it is a view of"
+        )
     ready = _converted(array, element)
     if ready.size:
         target.copy_from_numpy(ready.astype(np.uint32) if ready.dtype == np.bool_ else ready)

@@ -10,7 +10,7 @@ import unicodedata
 from dataclasses import dataclass
 from itertools import accumulate
 
-from slanglab.cells.diagnostics import Diagnostic
+from slanglab.messages.diagnostics import Diagnostic
 
 __all__ = ["Line", "excerpt", "visible", "width"]
 

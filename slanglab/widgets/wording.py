@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slanglab import look
-from slanglab.cells.diagnostics import Diagnostic
 from slanglab.cells.report import CellReport, FunctionRow
+from slanglab.messages.diagnostics import Diagnostic
 
 __all__ = ["Wording", "compile_fact", "functions_in", "main_message", "place_from", "wording"]
 

@@ -23,7 +23,9 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-FUNCTION = "[Differentiable]\nfloat f(float a, float b, float c, float x) { return a * x * x + b * x + c + K; }\n"
+FUNCTION = (
+    "[Differentiable]\nfloat f(float a, float b, float c, float x) { return a * x * x + b * x + c + K; }\n"
+)
 CYTHON = """%%cython
 import numpy as np
 def f(double a, double b, double c, double[:] x):
@@ -136,7 +138,9 @@ def leak(ours: Ours, edits: int) -> float:
 
 def main() -> dict[str, float]:
     """Measure, print the table and return it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()

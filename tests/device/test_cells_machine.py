@@ -54,7 +54,9 @@ class RealCells(RuleBasedStateMachine):
             self.good[name] = (number, imports)
             return
         cells = {c.key for c in slanglab.current().cells.cells()}
-        for d in output.error.diagnostics:  # I11: every message names an existing cell and a place inside its text
+        for d in (
+            output.error.diagnostics
+        ):  # I11: every message names an existing cell and a place inside its text
             if d.line and d.severity == "error":
                 assert d.cell.startswith("In[")
                 assert 2 <= d.line <= 2 + len(imports)

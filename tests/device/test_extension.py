@@ -50,7 +50,9 @@ def test_a_named_cell_binds_its_module_and_an_unnamed_one_its_functions(shell):
     shell.run(f"%%slang poly\n{F}")
     assert shell["poly"].f(1.0) == 2.0
     assert "f" not in shell.ns
-    shown = shell.run("%%slang\nstruct S { float a; };\nfloat g(float x) { return x; }\nfloat h(S s) { return s.a; }")
+    shown = shell.run(
+        "%%slang\nstruct S { float a; };\nfloat g(float x) { return x; }\nfloat h(S s) { return s.a; }"
+    )
     assert shell["g"](3.0) == 3.0
     assert shell["h"]({"a": 2.0}) == 2.0
     assert "g" in shown.text
@@ -93,7 +95,9 @@ def test_verbose_says_why(shell):
     assert "text changed" in shown.text
     assert "top" in shown.text
     assert shell["top"].g(1.0) == 6.0
-    assert "options changed" in shell.run("%%slang base -v -D EXTRA=1\nfloat f(float x) { return x + 5; }").text
+    assert (
+        "options changed" in shell.run("%%slang base -v -D EXTRA=1\nfloat f(float x) { return x + 5; }").text
+    )
 
 
 def test_macros_and_include_folders(shell, tmp_path, monkeypatch):
@@ -101,14 +105,20 @@ def test_macros_and_include_folders(shell, tmp_path, monkeypatch):
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "noise.slang").write_text("float noise(float x) { return 7 * x; }\n")
     (tmp_path / "lib" / "pi.h").write_text("#pragma once\nstatic const float PI2 = 6.25;\n")
-    shell.run("%%slang d -D SCALE=3 -D FLAG\nfloat f(float x) {\n#ifdef FLAG\nreturn SCALE * x;\n#else\nreturn 0;\n#endif\n}")
+    shell.run(
+        "%%slang d -D SCALE=3 -D FLAG\nfloat f(float x) {\n#ifdef FLAG\nreturn SCALE * x;\n#else\nreturn 0;\n#endif\n}"
+    )
     assert shell["d"].f(2.0) == 6.0
-    shell.run('%%slang i\nimport "lib/noise";\n#include "lib/pi.h"\nfloat f(float x) { return noise(x) + PI2; }')
+    shell.run(
+        '%%slang i\nimport "lib/noise";\n#include "lib/pi.h"\nfloat f(float x) { return noise(x) + PI2; }'
+    )
     assert shell["i"].f(2.0) == 20.25
     shell.run('%%slang j -I lib\nimport noise;\n#include "pi.h"\nfloat f(float x) { return noise(x) + PI2; }')
     assert shell["j"].f(1.0) == 13.25
     (tmp_path / "lib" / "noise.slang").write_text("float noise(float x) { return 8 * x; }\n")
-    shell.run('%%slang i\nimport "lib/noise";\n#include "lib/pi.h"\nfloat f(float x) { return noise(x) + PI2; }')
+    shell.run(
+        '%%slang i\nimport "lib/noise";\n#include "lib/pi.h"\nfloat f(float x) { return noise(x) + PI2; }'
+    )
     assert shell["i"].f(2.0) == 22.25
     failed = shell.run('%%slang k\n#include "lib/pi.h"\nfloat f(float x) { return PI3; }', fails=True)
     assert failed.error.diagnostics[0].line == 3
@@ -126,7 +136,9 @@ def test_a_mistake_in_an_included_file_is_shown_there(shell, tmp_path, monkeypat
 def test_modules_have_the_slang_names_and_nothing_else(shell):
     names = ["device", "name", "layout", "link", "session", "call", "constructor", "toString"]
     body = "\n".join(f"float {n}(float x) {{ return x + {i}; }}" for i, n in enumerate(names))
-    shell.run(f"%%slang odd\n{body}\nstruct A__proto__ {{ float x; }};\nfloat hasOwnProperty(A__proto__ a) {{ return a.x; }}")
+    shell.run(
+        f"%%slang odd\n{body}\nstruct A__proto__ {{ float x; }};\nfloat hasOwnProperty(A__proto__ a) {{ return a.x; }}"
+    )
     odd = shell["odd"]
     for i, name in enumerate(names):
         assert getattr(odd, name)(1.0) == 1.0 + i
@@ -181,7 +193,9 @@ def test_signature_and_documentation(shell):
         "float mix3(float a, float w = 0.25 * 2) { return a * w; }"
     )
     f = shell["s"].mix2
-    assert str(inspect.signature(f)) == "(a: float, b: float, rest: out float, w: no_diff float = 0.5) -> float"
+    assert (
+        str(inspect.signature(f)) == "(a: float, b: float, rest: out float, w: no_diff float = 0.5) -> float"
+    )
     assert str(inspect.signature(shell["s"].mix3)) == "(a: float, w: float = 0.25 * 2) -> float"
     assert "Blend two numbers." in f.__doc__
     assert "The weight is not checked." in f.__doc__
@@ -236,7 +250,9 @@ def test_limits_of_slangpy_are_said_with_the_way_round(shell):
 
 
 def test_outputs_into_numpy_arrays_of_any_layout(shell):
-    shell.run("%%slang o\nvoid twice(float x, out float y) { y = 2 * x; }\nvoid add1(inout float y) { y += 1; }")
+    shell.run(
+        "%%slang o\nvoid twice(float x, out float y) { y = 2 * x; }\nvoid add1(inout float y) { y += 1; }"
+    )
     for y in (np.zeros(3, np.float32), np.zeros(3), np.zeros(6, np.float32)[::2], np.zeros(3, ">f4")):
         shell["o"].twice(np.arange(3, dtype=np.float32), y)
         assert y.tolist() == [0, 2, 4]
@@ -294,7 +310,9 @@ def test_cycles_are_named_by_cell(shell):
 
 def test_errors_are_shown_once(shell):
     failed = shell.run("%%slang\nfloat f(float x) { return nope; }", fails=True)
-    assert failed.text.count("undefined identifier 'nope'") <= 2  # the report, and the one line that IPython prints
+    assert (
+        failed.text.count("undefined identifier 'nope'") <= 2
+    )  # the report, and the one line that IPython prints
     assert failed.text.count("return nope") == 1
 
 
@@ -342,7 +360,9 @@ def test_backward_calls_that_would_leave_zeros_are_refused(shell, code, says):
 
 def test_a_kernel_built_without_gradients_does_not_serve_a_call_with_them(shell):
     """slangpy keeps a kernel by the types of the arguments alone, and then leaves the gradients at zero."""
-    shell.run("%%slang g\nimport slangpy;\n[Differentiable] float f(int i, IDiffTensor<float, 1> x) { return x[i] * x[i]; }")
+    shell.run(
+        "%%slang g\nimport slangpy;\n[Differentiable] float f(int i, IDiffTensor<float, 1> x) { return x[i] * x[i]; }"
+    )
     f = shell["g"].f
     x = slanglab.tensor([1.0, 2.0, 3.0])
     grid = spy.grid((3,))

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from slanglab.cells.diagnostics import Diagnostic
 from slanglab.cells.versions import CompileError, Unit
+from slanglab.messages.diagnostics import Diagnostic
 
 
 def unit(value: int, imports: tuple[str, ...] = (), *, broken: bool = False, label: str = "In[1]") -> Unit:
@@ -35,7 +35,9 @@ class StandIn:
         missing = [key for key in unit.imported if key not in renames]
         if "broken" in unit.text or missing or self.fail_next:
             self.fail_next = False
-            raise CompileError(internal, [Diagnostic("error", "E1", "broken", cell=unit.label, line=1, column=1)])
+            raise CompileError(
+                internal, [Diagnostic("error", "E1", "broken", cell=unit.label, line=1, column=1)]
+            )
         match = re.search(r"value (\d+)", unit.text)
         assert match is not None
         value = int(match[1]) + sum(self.programs[renames[key]] for key in unit.imported)

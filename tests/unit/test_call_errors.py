@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from slangpy_texts import CALLS
 
-from slanglab.cells.diagnostics import SourceText, parse
-from slanglab.engine.call_errors import KernelError, describe, explain
 from slanglab.errors import CallError
+from slanglab.messages.call_errors import KernelError, describe, explain
+from slanglab.messages.diagnostics import SourceText, parse
 
 X4 = np.arange(4, dtype=np.float32)
 READ_ONLY = X4.copy()

@@ -6,7 +6,7 @@ import string
 import pytest
 from slangpy_texts import COMPILES, messages, rename
 
-from slanglab.cells.diagnostics import GENERATED, SourceText, parse
+from slanglab.messages.diagnostics import GENERATED, SourceText, parse
 
 KERNEL = "0fae0a12e8d8ef2e43a9a9888d99a2e4dd129939"
 

@@ -57,7 +57,9 @@ class CellGraphMachine(RuleBasedStateMachine):
             and (not self.graph.get(name).failure or self.latest[name] != text.text)
         )
         if self.unresolved(name, imports):
-            self.graph.refuse(name, text, [])  # the session refuses what cannot be resolved before it is compiled
+            self.graph.refuse(
+                name, text, []
+            )  # the session refuses what cannot be resolved before it is compiled
             self.latest[name] = text.text
             assert self.versions() == before  # I3
             return

@@ -3,9 +3,9 @@
 import pytest
 from slangpy_texts import COMPILES, messages
 
-from slanglab.cells.diagnostics import Diagnostic
-from slanglab.cells.hints import closest, hint, python_hint
 from slanglab.cells.symbols import outline
+from slanglab.messages.diagnostics import Diagnostic
+from slanglab.messages.hints import closest, hint, python_hint
 
 
 def first_hint(case):

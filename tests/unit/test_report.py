@@ -6,11 +6,11 @@ from html.parser import HTMLParser
 import pytest
 from slangpy_texts import COMPILES, messages
 
-from slanglab.cells.diagnostics import GENERATED, Diagnostic, SourceText
-from slanglab.cells.hints import hint
 from slanglab.cells.report import CellReport, FunctionRow, ParameterRow
-from slanglab.engine.call_errors import KernelError
 from slanglab.errors import CallError, DeviceError, SlangLabError
+from slanglab.messages.call_errors import KernelError
+from slanglab.messages.diagnostics import GENERATED, Diagnostic, SourceText
+from slanglab.messages.hints import hint
 from slanglab.widgets import errors, report
 from slanglab.widgets.excerpt import excerpt, visible, width
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from slanglab.cells.diagnostics import Diagnostic
 from slanglab.cells.symbols import limitations, outline
+from slanglab.messages.diagnostics import Diagnostic
 
 
 def said(text: str) -> list[Diagnostic]:

@@ -69,7 +69,7 @@ class Scope:
 
     def finished(self, kept: Collection[int]) -> Struct:
         """Return the type that was collected, with those of its methods whose `id` is among `kept`."""
-        assert self.struct is not None  # noqa: S101 - asked for types only
+        assert self.struct is not None
         methods = tuple(m.function for m in self.methods if id(m) in kept)
         return replace(
             self.struct,

@@ -343,6 +343,8 @@ def _folded(notes: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
     if len(notes) <= _MOST_NOTES:
         return notes
     own = [n for n in notes if n.source and n.code != "E40015"][:_MOST_NOTES]  # E40015 counts, as we do
-    foreign = [n for n in notes if not n.source and n.code != "E40018"]  # E40018 is why a candidate does not match
+    foreign = [
+        n for n in notes if not n.source and n.code != "E40018"
+    ]  # E40018 is why a candidate does not match
     kept = [*own, *foreign[: max(0, _MOST_NOTES // 2 - len(own))]]
     return (*kept, Diagnostic("note", "", f"{len(notes) - len(kept)} more notes of the compiler"))

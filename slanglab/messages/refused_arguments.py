@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from slanglab.cells.hints import closest
-from slanglab.engine.refusal import Refusal, first_line
 from slanglab.errors import CallError
+from slanglab.messages.hints import closest
+from slanglab.messages.refusal import Refusal, first_line
 
 # ----- arguments that do not fit the signature -----
 

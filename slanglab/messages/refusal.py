@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from slanglab.cells.diagnostics import Diagnostic
-from slanglab.engine.arrays import describe_value
 from slanglab.errors import CallError
+from slanglab.messages.diagnostics import Diagnostic
 from slanglab.scalars import type_name
+from slanglab.values import describe_value
 
 __all__ = ["KernelError", "Refusal", "Signature", "describe", "first_line", "signatures", "text_of"]
 

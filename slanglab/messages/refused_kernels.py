@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 
-from slanglab.cells.diagnostics import parse
-from slanglab.cells.hints import closest, hint, python_hint
-from slanglab.engine.refusal import KernelError, Refusal, first_line
 from slanglab.errors import CallError
+from slanglab.messages.diagnostics import parse
+from slanglab.messages.hints import closest, hint, python_hint
+from slanglab.messages.refusal import KernelError, Refusal, first_line
 
 # ----- backward calls -----
 

@@ -10,12 +10,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from slanglab.cells.diagnostics import Diagnostic
-from slanglab.cells.hints import python_hint
-from slanglab.engine import refused_arguments as arguments
-from slanglab.engine import refused_kernels as kernels
-from slanglab.engine.refusal import KernelError, Refusal, describe, first_line, text_of
 from slanglab.errors import CallError
+from slanglab.messages import refused_arguments as arguments
+from slanglab.messages import refused_kernels as kernels
+from slanglab.messages.diagnostics import Diagnostic
+from slanglab.messages.hints import python_hint
+from slanglab.messages.refusal import KernelError, Refusal, describe, first_line, text_of
 
 __all__ = ["KernelError", "describe", "explain"]
 

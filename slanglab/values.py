@@ -1,0 +1,35 @@
+"""What a Python value is, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import slangpy as spy
+
+__all__ = ["describe_value", "is_torch", "name_dtype"]
+
+
+def describe_value(value: object) -> str:
+    """Return a value's type, shape and dtype in words, for `given` of an error."""
+    if isinstance(value, spy.Tensor):
+        return f"tensor of {value.dtype.full_name}, shape {value.shape.as_tuple()}"
+    if isinstance(value, np.ndarray):
+        layout = "" if value.flags.c_contiguous else ", strided"
+        return f"numpy array of {name_dtype(value.dtype)}, shape {value.shape}{layout}"
+    if is_torch(value):
+        return f"torch tensor of {getattr(value, 'dtype', '?')}, shape {tuple(getattr(value, 'shape', ()))}"
+    text = repr(value)
+    if len(text) > 60:
+        text = text[:57] + "…"
+    return f"{type(value).__name__}, {text}"
+
+
+def name_dtype(dtype: np.dtype[Any]) -> str:
+    """Return a dtype's name, with its byte order when that is not the machine's."""
+    return dtype.name if dtype.isnative else f"{dtype.name} in the other byte order ({dtype.str})"
+
+
+def is_torch(value: object) -> bool:
+    """Tell whether a value is a torch tensor, without importing torch."""
+    return type(value).__module__.split(".", 1)[0] == "torch" and hasattr(value, "requires_grad")
