@@ -37,7 +37,7 @@ class FunctionRow:
     doc: str = ""
     kind: Literal["function", "struct"] = "function"
     note: str = ""
-    """Why it cannot be called as it is ("overloaded: call `m['f(float)']`"), or empty."""
+    """What to know about calling it ("one of 3 overloads: …"), or empty."""
 
 
 @dataclass(frozen=True)

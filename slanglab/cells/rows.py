@@ -7,6 +7,7 @@ from typing import Any
 from slanglab.cells import symbols
 from slanglab.cells.compiler import Program
 from slanglab.cells.report import FunctionRow, ParameterRow
+from slanglab.engine.dispatch import RESERVED
 
 __all__ = ["function_rows"]
 
@@ -40,8 +41,26 @@ def _function(program: Program, function: symbols.Function) -> FunctionRow:
         for i, p in enumerate(function.parameters)
     )
     return FunctionRow(
-        function.qualified, parameters, function.result or "void", differentiable, function.doc
+        function.qualified,
+        parameters,
+        function.result or "void",
+        differentiable,
+        function.doc,
+        note=_note(program, function),
     )
+
+
+def _note(program: Program, function: symbols.Function) -> str:
+    """Say what a door makes possible, for whoever takes the text to plain slangpy."""
+    doors = program.doors.get(function.qualified, ())
+    if len(doors) > 1:
+        return f"one of {len(doors)} overloads: a call takes the one that its arguments match; slangpy itself refuses them"
+    if not doors:
+        return ""
+    taken = [p.name for p in function.parameters if p.name in RESERVED]
+    if taken:
+        return f"{taken[0]} is also a word of slangpy's own call; here it is passed like any other"
+    return f"Slang has a {function.name} of its own: a call from Python takes this one; slangpy itself cannot tell"
 
 
 def _reflected(program: Program, function: symbols.Function) -> Any:

@@ -255,7 +255,7 @@ class CellSession:
         except CompileError as error:
             placed = [_placed(d, outline_shown) for d in error.diagnostics]
             raise self._reported(CompileError(name or label, placed), key, name or label, started) from error
-        limits = [_moved(d, request.first_line) for d in limitations(parsed)]
+        limits = [_moved(d, request.first_line) for d in limitations(parsed) if not _served(d, parsed)]
         warnings = [_placed(d, outline_shown) for d in (*complaints, *warnings, *limits)]
         return self._ran(outcome, name or label, warnings, parsed, started)
 
@@ -443,6 +443,19 @@ class CellSession:
             diagnostics=tuple(warnings),
         )
         return Ran(report, access, SlangModule(access))
+
+
+_SERVED_BY_DOORS = frozenset({"overloaded", "intrinsic-name", "parameter-name", "static-method"})
+
+
+def _served(limit: Diagnostic, parsed: symbols.Outline) -> bool:
+    """Tell whether a limit of slangpy's is lifted here: by a door (`slanglab.cells.entries`), or by a method's full name."""
+    if limit.code not in _SERVED_BY_DOORS:
+        return False
+    function = next((f for f in parsed.functions if f.line == limit.line), None)
+    return function is not None and (
+        limit.code == "static-method" or (function.in_struct is None and not function.generics)
+    )
 
 
 def _name_problem(name: str) -> str | None:

@@ -90,7 +90,7 @@ def _row(row: FunctionRow) -> str:
         cut = " …" if len(lines) > 1 else ""
         below += f'<div class="doc">{escape(lines[0].strip())}{cut}</div>'
     if row.note:
-        below += f'<div class="doc warn">{icon("warn")}<span>{inline(row.note)}</span></div>'
+        below += f'<div class="doc">{inline(row.note)}</div>'
     if row.kind == "struct":
         gradient = "∂ differentiable" if row.differentiable else ""
     else:
