@@ -18,6 +18,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from playwright.sync_api import Browser, Locator, Page, Playwright
+
 CHROMIUM_FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -27,20 +29,32 @@ CHROMIUM_FLAGS = [
     "--disable-sync",
 ]
 
-# Messages of the applications themselves, seen with a notebook that does not load SlangLab.
-KNOWN_NOISE = (
-    "Cannot read properties of undefined (reading 'schema')",  # Notebook 7.6, at start
-    "404 (Not Found)",  # JupyterLab asks for workspaces and checkpoints that are not there yet
-    "WebSocket connection to",  # closed when a test ends
-)
+# Runs in each page before anything else: what text must never turn into. `__pwned` is set by none of our code and by every payload.
+WATCH = """
+window.__intruders = [];
+const bad = el => {
+  const named = [...el.attributes].filter(a => /^on/i.test(a.name) || /^\\s*javascript:/i.test(a.value)).map(a => a.name);
+  return el.localName === 'script' || el.localName === 'iframe' ? [el.localName] : named;
+};
+const look = node => {
+  if (node.nodeType !== 1 || !node.closest('.jp-OutputArea, .jp-Tooltip, .jp-Inspector')) return;
+  for (const el of [node, ...node.querySelectorAll('*')])
+    for (const what of bad(el)) window.__intruders.push(what + ' in ' + el.outerHTML.slice(0, 200));
+};
+new MutationObserver(changes => {
+  for (const change of changes) {
+    change.addedNodes.forEach(look);
+    if (change.type === 'attributes') look(change.target);
+  }
+}).observe(document, { subtree: true, childList: true, attributes: true });
+"""
 
 
-def chromium() -> str:
-    """Return the browser: Debian's Chromium, or what CHROMIUM names."""
-    found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None:
-        raise RuntimeError("no Chromium: install it with `apt-get install chromium`, or set CHROMIUM to its path")
-    return found
+def launch(playwright: Playwright) -> Browser:
+    """Start the browser: what CHROMIUM names, else the system's Chromium or Chrome, else Playwright's own."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    return playwright.chromium.launch(executable_path=found, headless=True, args=CHROMIUM_FLAGS)
 
 
 class Server:
@@ -60,6 +74,7 @@ class Server:
             "IPYTHONDIR": "ipython",
             "JUPYTERLAB_SETTINGS_DIR": "settings",
             "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
+            "SLANGLAB_CONFIG": "slanglab",
         }
         environment = {**os.environ, **{k: str(folder / v) for k, v in names.items()}}
         settings = folder / "settings" / "@jupyterlab" / "apputils-extension"
@@ -123,16 +138,43 @@ class Server:
 
 
 class NotebookPage:
-    """One notebook, open in a page."""
+    """One notebook, open in a page.
 
-    def __init__(self, page: Any, server: Server, cells: list[str], name: str) -> None:
+    Parameters
+    ----------
+    page : Page
+        A new one.
+    server : Server
+    cells : list of str or Path
+        The sources, or a notebook to copy.
+    name : str
+        Of the file in the server's folder.
+    """
+
+    def __init__(self, page: Page, server: Server, cells: list[str] | Path, name: str) -> None:
         self.page = page
         self.server = server
         self.console: list[str] = []
+        self.elsewhere: list[str] = []
+        """Requests to other places than the server."""
         page.on("console", lambda m: self.console.append(m.text) if m.type == "error" else None)
         page.on("pageerror", lambda e: self.console.append(str(e)))
-        write_notebook(server.root / name, cells)
+        page.on("request", self._requested)
+        page.on("dialog", self._dialog)
+        page.add_init_script(WATCH)
+        if isinstance(cells, Path):
+            shutil.copyfile(cells, server.root / name)
+        else:
+            write_notebook(server.root / name, cells)
         self._open(name)
+
+    def _requested(self, request: Any) -> None:
+        if not request.url.startswith((self.server.url, "data:", "blob:")):
+            self.elsewhere.append(request.url)
+
+    def _dialog(self, dialog: Any) -> None:
+        self.elsewhere.append(f"a dialog: {dialog.message}")
+        dialog.dismiss()
 
     def _open(self, name: str) -> None:
         path = f"/lab/tree/{name}?reset" if self.server.app == "lab" else f"/notebooks/{name}"
@@ -148,36 +190,45 @@ class NotebookPage:
             }"""
         )
 
-    def command(self, name: str) -> Any:
-        return self.page.evaluate("name => window.jupyterapp.commands.execute(name).then(() => null)", name)
+    def command(self, name: str) -> None:
+        """Run one of the application's commands to its end."""
+        self.page.evaluate("name => window.jupyterapp.commands.execute(name).then(() => null)", name)
 
     def run_all(self) -> None:
+        """Run all cells; stops at the first error, as the application does."""
         self.command("notebook:run-all-cells")
         self.wait_idle()
 
+    def select(self, index: int) -> None:
+        """Make a cell the active one."""
+        self.page.evaluate(
+            "i => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = i }", index
+        )
+
     def run(self, index: int) -> None:
         """Run one cell."""
-        self.page.evaluate("i => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = i }", index)
+        self.select(index)
         self.command("notebook:run-cell")
         self.wait_idle()
 
     def edit(self, index: int, text: str) -> None:
+        """Replace the source of a cell."""
         self.page.evaluate(
             "([i, t]) => window.jupyterapp.shell.currentWidget.content.widgets[i].model.sharedModel.setSource(t)",
             [index, text],
         )
 
     def restart_and_run_all(self) -> None:
+        """Restart the kernel and run all cells, by the menu's command and its dialog."""
         self.page.evaluate(
-            """async () => {
-              const context = window.jupyterapp.shell.currentWidget.sessionContext;
-              await context.session.kernel.restart();
-              await context.session.kernel.info;
-            }"""
+            "() => { window.__done = window.jupyterapp.commands.execute('runmenu:restart-and-run-all') }"
         )
-        self.run_all()
+        self.page.locator(".jp-Dialog .jp-mod-accept").click()
+        self.page.evaluate("() => window.__done.then(() => null)")
+        self.wait_idle()
 
     def wait_idle(self) -> None:
+        """Wait until the kernel has nothing to do."""
         self.page.wait_for_function(
             "window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'",
             timeout=120_000,
@@ -188,6 +239,16 @@ class NotebookPage:
         return self.page.evaluate(
             "i => window.jupyterapp.shell.currentWidget.content.widgets[i].model.outputs.toJSON()", index
         )
+
+    def count(self, index: int) -> int | None:
+        """Return the number beside a cell; None for a cell that has not run."""
+        return self.page.evaluate(
+            "i => window.jupyterapp.shell.currentWidget.content.widgets[i].model.executionCount", index
+        )
+
+    def failed(self, index: int) -> bool:
+        """Tell whether a cell ended with an error."""
+        return any(output["output_type"] == "error" for output in self.outputs(index))
 
     def text(self, index: int) -> str:
         """Return what a cell put out, in plain text."""
@@ -201,19 +262,23 @@ class NotebookPage:
                 parts.append("\n".join(output.get("traceback", [])))
         return "\n".join(parts)
 
-    def errors(self) -> list[str]:
-        """Return what stands in the browser's console as an error, less the applications' own noise."""
-        return [text for text in self.console if not any(noise in text for noise in KNOWN_NOISE)]
-
-    def output_area(self, index: int) -> Any:
+    def output_area(self, index: int) -> Locator:
         """Return a locator of the area under a cell."""
-        return self.page.locator(".jp-Cell").nth(index).locator(".jp-OutputArea").first
+        return self.page.locator(".jp-Notebook .jp-Cell").nth(index).locator(".jp-Cell-outputArea")
+
+    def intruders(self) -> list[str]:
+        """Return the elements and attributes that came out of text, and whether code in a text ran."""
+        found: list[str] = self.page.evaluate("window.__intruders")
+        pwned = self.page.evaluate("window.__pwned ?? null")
+        return found if pwned is None else [*found, f"code ran: {pwned}"]
 
     def screenshot(self, path: Path) -> None:
+        """Take a picture of the page."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self.page.screenshot(path=str(path))
 
     def close(self) -> None:
+        """Shut the kernel down and close the page."""
         self.page.evaluate("window.jupyterapp.shell.currentWidget?.sessionContext.shutdown()")
         self.page.close()
 

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from jupyter import CHROMIUM_FLAGS, NotebookPage, Server, chromium
+from jupyter import NotebookPage, Server, launch
 from playwright.sync_api import Browser, sync_playwright
 
 POLY = """\
@@ -118,7 +118,7 @@ def take(browser: Browser, server: Server, out: Path, dark: bool, width: int) ->
     page.set_viewport_size({"width": width, "height": 1000})
     page.wait_for_timeout(300)
     notebook.screenshot(out / "page.png")
-    print(f"{out}: {len(notebook.errors())} errors in the console", *notebook.errors(), sep="\n  ")
+    print(out, *notebook.console, sep="\n  console: ")
     notebook.close()
 
 
@@ -129,7 +129,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="views whose name holds this, for example lab-dark-700")
     arguments = parser.parse_args()
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as temporary:
-        browser = playwright.chromium.launch(executable_path=chromium(), headless=True, args=CHROMIUM_FLAGS)
+        browser = launch(playwright)
         for app in dict.fromkeys(view[0] for view in VIEWS):
             views = [
                 (f"{app}-{'dark' if dark else 'light'}-{width}", dark, width)
