@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from slanglab.cells.characters import python_name
+from slanglab.cells.edits import Edit, RewrittenText, rewrite
 from slanglab.cells.outline import Import
 from slanglab.cells.tokens import Code, Positions, code, string_value
 
-__all__ = ["RewrittenText", "find_imports", "rewrite_imports"]
+__all__ = ["find_imports", "import_edits", "rewrite_imports"]
 
 
 def find_imports(text: str, read: Code | None = None, where: Positions | None = None) -> tuple[Import, ...]:
@@ -82,52 +80,14 @@ def _bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
-class _Edit(NamedTuple):
-    """One replaced stretch of a line: 0-based columns and lengths, new and old."""
-
-    column: int
-    length: int
-    old_column: int
-    old_length: int
-
-
-@dataclass(frozen=True)
-class RewrittenText:
-    """A text with other names in its imports, and the way back.
-
-    Attributes
-    ----------
-    text : str
-        It has the lines of the text that was given.
-    """
-
-    text: str
-    _edits: Mapping[int, list[_Edit]] = field(default_factory=dict, repr=False)
-
-    def original_column(self, line: int, column: int) -> int:
-        """Return where a column of the rewritten text stands in the text that was given.
-
-        Parameters
-        ----------
-        line, column : int
-            1-based.
-
-        Returns
-        -------
-        int
-            1-based. A place inside a replaced name gives the place inside the old name, its last character at most.
-        """
-        edits = self._edits.get(line)
-        if not edits:
-            return column
-        at = column - 1
-        index = bisect_right(edits, at, key=lambda e: e.column) - 1
-        if index < 0:
-            return column
-        edit = edits[index]
-        if at < edit.column + edit.length:
-            return edit.old_column + min(at - edit.column, max(0, edit.old_length - 1)) + 1
-        return at - (edit.column + edit.length) + edit.old_column + edit.old_length + 1
+def import_edits(text: str, mapping: Mapping[str, str]) -> list[Edit]:
+    """Return the edits that put other names into the imports of a text; see `rewrite_imports`."""
+    edits = []
+    for imported in find_imports(text):
+        internal = mapping.get(imported.name, mapping.get(python_name(imported.name)))
+        if internal is not None:
+            edits.append(Edit(imported.start, imported.end, internal))
+    return edits
 
 
 def rewrite_imports(text: str, mapping: Mapping[str, str]) -> RewrittenText:
@@ -144,25 +104,4 @@ def rewrite_imports(text: str, mapping: Mapping[str, str]) -> RewrittenText:
     -------
     RewrittenText
     """
-    where = Positions(text)
-    pieces: list[str] = []
-    edits: dict[int, list[_Edit]] = {}
-    done = 0
-    for imported in find_imports(text, where=where):
-        internal = mapping.get(imported.name, mapping.get(python_name(imported.name)))
-        if internal is None:
-            continue
-        written = text[imported.start : imported.end]
-        breaks = written.count("\n")
-        pieces += [text[done : imported.start], internal, "\n" * breaks]
-        done = imported.end
-        line, column = imported.line, imported.column - 1
-        same = edits.setdefault(line, [])
-        shift = sum(e.length - e.old_length for e in same)
-        head = written.split("\n", 1)[0]
-        same.append(_Edit(column + shift, len(internal), column, len(head)))
-        if breaks:  # a dotted name over several lines: what follows it now begins its own line
-            tail = written.rsplit("\n", 1)[1]
-            edits.setdefault(line + breaks, []).append(_Edit(0, 0, 0, len(tail)))
-    pieces.append(text[done:])
-    return RewrittenText("".join(pieces), edits)
+    return rewrite(text, import_edits(text, mapping))

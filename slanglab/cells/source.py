@@ -21,7 +21,8 @@ from slanglab.cells.characters import (
     odd_in_code,
     python_name,
 )
-from slanglab.cells.imports import RewrittenText, rewrite_imports
+from slanglab.cells.edits import RewrittenText
+from slanglab.cells.imports import rewrite_imports
 from slanglab.cells.keywords import RESERVED_MODULES, RESERVED_NAMES
 from slanglab.cells.tokens import Positions, Token, code, scan
 from slanglab.messages.diagnostics import Diagnostic, Severity, SourceText
