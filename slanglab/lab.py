@@ -144,12 +144,16 @@ class Lab:
         *,
         macros: Iterable[str] = (),
         include: Iterable[Path] = (),
+        bounds: bool = False,
     ) -> SlangModule:
         """Compile Slang source; see `slanglab.compile`."""
-        request = Request(source, name, label=name or "source", macros=tuple(macros), include=tuple(include))
+        label = name or "source"
+        request = Request(
+            source, name, label=label, macros=tuple(macros), include=tuple(include), bounds=bounds
+        )
         return self.run(request).module
 
-    def _finished(self, program: Program) -> object:
+    def _finished(self, program: Program) -> str:
         return printing.flush(program.device, self.log)
 
 
@@ -170,7 +174,12 @@ devices.provide_current(lambda: current().device)
 
 
 def compile(
-    source: str, name: str | None = None, *, macros: Iterable[str] = (), include: Iterable[Path] = ()
+    source: str,
+    name: str | None = None,
+    *,
+    macros: Iterable[str] = (),
+    include: Iterable[Path] = (),
+    bounds: bool = False,
 ) -> SlangModule:
     """Compile Slang source into a module, as `%%slang` does with a cell.
 
@@ -186,6 +195,12 @@ def compile(
         Preprocessor definitions, "NAME" or "NAME=VALUE".
     include : iterable of Path
         Folders to search first, inside the folders that cells may read.
+    bounds : bool
+        Compare every index of a tensor in this source with the tensor's shape: `t[i]`, `load`, `store`, `add`, forward and backward. A
+        call with an index outside raises CallError, which names the line, the index and the shape; the index itself is moved to
+        the edge, so that nothing beyond the tensor is read or written, and what the call returned or wrote is not to be used.
+        Results and gradients of other calls are the same as without, only slower. Imported sources are checked when they are
+        compiled so themselves; what cannot be checked (a macro, a buffer indexed without a shape) is a warning.
 
     Returns
     -------
@@ -197,4 +212,4 @@ def compile(
     CompileError
         With `diagnostics`, and a text that shows the lines at fault.
     """
-    return current().compile(source, name, macros=macros, include=include)
+    return current().compile(source, name, macros=macros, include=include, bounds=bounds)

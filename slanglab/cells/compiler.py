@@ -9,20 +9,23 @@ from typing import Any
 
 import slangpy as spy
 
+from slanglab import paths
+from slanglab.cells import bounds
 from slanglab.cells.entries import DOORS, Entry, entries
 from slanglab.cells.entries import text as doors_text
+from slanglab.cells.prepare import Lines, Prepared, prepare
 from slanglab.cells.resolve import MAIN
 from slanglab.cells.slang_session import CellModule, SlangSession
-from slanglab.cells.source import rewrite_imports
 from slanglab.cells.symbols import Outline, outline
 from slanglab.cells.versions import CompileError, Unit
+from slanglab.engine.outside import Place
 from slanglab.log import LogCapture
 from slanglab.messages import diagnostics
 from slanglab.messages.diagnostics import Diagnostic, SourceText
 
 __all__ = ["Program", "SlangCompiler", "without_version"]
 
-_VERSIONED = re.compile(r"\b(\w+?)__v\d+\b")
+_VERSIONED = re.compile(r"\b(\w+?)__v\d+[a-z]*\b")
 
 
 @dataclass(frozen=True)
@@ -36,10 +39,19 @@ class Program:
     doors: Mapping[str, tuple[Entry, ...]]
     messages: Callable[[str], list[Diagnostic]]
     """Reads the compiler's messages about this and other cells, for kernels that do not compile."""
+    places: Mapping[int, Place]
+    """Where the checked indices of all cells of the session stand, by their number in the printed reports."""
 
     def function(self, name: str) -> Any:
         """Return slangpy's reflection of the function called `name` (qualified with `::`), or None."""
         return self.module.layout.find_function_by_name(name)
+
+
+@dataclass(frozen=True)
+class _Built:
+    module: CellModule
+    warnings: tuple[Diagnostic, ...]
+    doors: Mapping[str, tuple[Entry, ...]]
 
 
 class SlangCompiler:
@@ -58,6 +70,7 @@ class SlangCompiler:
         self.device = device
         self._log = log
         self._sources: dict[str, SourceText] = dict(before._sources) if before is not None else {}
+        self._places: dict[int, Place] = before._places if before is not None else {}
         self._loaded_as: dict[str, str] = {}
         self.session = SlangSession(device)
 
@@ -70,16 +83,65 @@ class SlangCompiler:
             for written, key in unit.imports
             if key in renames
         }
-        rewritten = rewrite_imports(unit.text, mapping)
-        self._sources[internal] = SourceText(unit.label, tuple(unit.shown.split("\n")), unit.first_line)
-        tokens = {MAIN: internal}
-        for token, path, text in unit.included:
-            tokens[token] = f"{internal}/{token}"
-            self._sources[tokens[token]] = SourceText(path, tuple(text.split("\n")), 1)
-        body = rewritten.text
-        for token, name in tokens.items():
-            body = body.replace(f'"{token}"', f'"{name}"')
+        files = self._files(internal, unit)
+        sources = {token: self._sources[name] for token, name in files.items()}
         parsed = outline(unit.shown)
+
+        def prepared_for(leave: frozenset[tuple[str, int]] | None) -> Prepared:
+            return prepare(unit, parsed, mapping, sources, len(self._places), leave=leave)
+
+        def built_as(suffix: str, prepared: Prepared) -> _Built:
+            return self._build(internal, f"{internal}{suffix}", unit, parsed, files, prepared)
+
+        prepared = prepared_for(frozenset())
+        try:
+            built = built_as("", prepared)
+        except CompileError as error:
+            if not prepared.touched:
+                raise
+            # A mistake is told in the user's own text. Where that compiles, it is a check or a conversion that does not.
+            prepared = prepared_for(None)
+            built = built_as("u", prepared)
+            wrong = {
+                (token, d.line) for d in error.diagnostics for token in files if d.cell == sources[token].cell
+            }
+            partly = prepared_for(frozenset(wrong))
+            try:
+                built, prepared = built_as("v", partly), partly
+            except CompileError:
+                if unit.bounds:
+                    prepared = replace(prepared, diagnostics=(_unchecked(unit),))
+        self._places.update(prepared.places)
+        program = Program(
+            built.module, self.device, self.session, parsed, built.doors, self.messages, self._places
+        )
+        return program, (*prepared.diagnostics, *built.warnings)
+
+    def _files(self, internal: str, unit: Unit) -> dict[str, str]:
+        """Note the texts of a unit, for messages; return the compiler's name of each by its name in `#line`."""
+        self._sources[internal] = SourceText(unit.label, tuple(unit.shown.split("\n")), unit.first_line)
+        files = {MAIN: internal}
+        for token, path, text in unit.included:
+            files[token] = f"{internal}/{token}"
+            self._sources[files[token]] = SourceText(path, tuple(text.split("\n")), 1)
+        return files
+
+    def _build(
+        self,
+        internal: str,
+        name: str,
+        unit: Unit,
+        parsed: Outline,
+        files: Mapping[str, str],
+        prepared: Prepared,
+    ) -> _Built:
+        """Load a prepared text as `name`, with what slangpy needs to call its functions."""
+        lines = Lines(unit)
+        body = prepared.rewritten.text
+        for token, file in files.items():
+            columns = lines.columns(prepared.rewritten.columns, token)
+            self._sources[file] = replace(self._sources[file], original=columns.original)
+            body = body.replace(f'"{token}"', f'"{file}"')
         about = (
             unit,
             without_version(internal),
@@ -87,22 +149,30 @@ class SlangCompiler:
         )
         doors = entries(parsed, internal)
         source = f'{_defines(unit.macros)}#line {unit.first_line} "{internal}"\n{body}'
+        end = ""
+        if prepared.checked:
+            self.session.provide(
+                bounds.MODULE, (paths.shaders() / "bounds.slang").read_text(encoding="utf-8")
+            )
+            end = f'\n#line 1 "{internal}{DOORS}"\nimport {bounds.MODULE};\n'
+        loaded_as = name
         try:
-            module, warnings = self._load(internal, source + doors_text(doors, internal), *about)
+            module, warnings = self._load(name, source + doors_text(doors, internal) + end, *about)
         except CompileError as error:
             if not doors or any(not d.generated for d in error.diagnostics if d.severity == "error"):
                 raise
             # The cell is right and a door is not: the function is then only what slangpy makes of it.
             doors = {}
-            self._loaded_as[internal] = f"{internal}p"
-            module, warnings = self._load(f"{internal}p", source, *about)
+            loaded_as = f"{name}p"
+            module, warnings = self._load(loaded_as, source + end, *about)
         else:
             hidden = _hidden(module, parsed, doors)
             if hidden:
                 doors = entries(parsed, internal, hidden)
-                self._loaded_as[internal] = f"{internal}p"
-                module, warnings = self._load(f"{internal}p", source + doors_text(doors, internal), *about)
-        return Program(module, self.device, self.session, parsed, doors, self.messages), warnings
+                loaded_as = f"{name}p"
+                module, warnings = self._load(loaded_as, source + doors_text(doors, internal) + end, *about)
+        self._loaded_as[internal] = loaded_as
+        return _Built(module, warnings, doors)
 
     def _load(
         self, name: str, source: str, unit: Unit, cell: str, structs: Sequence[str]
@@ -137,6 +207,16 @@ def _hidden(module: spy.Module, parsed: Outline, doors: Mapping[str, object]) ->
         if reflected is not None and reflected.is_overloaded:
             found.add(function.qualified)
     return frozenset(found)
+
+
+def _unchecked(unit: Unit) -> Diagnostic:
+    return Diagnostic(
+        "warning",
+        "unchecked-index",
+        "no index is checked",
+        "the compiler takes this cell without checks of its indices, but not with them",
+        cell=unit.label,
+    )
 
 
 def _defines(macros: Iterable[str]) -> str:

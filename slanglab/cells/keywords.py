@@ -43,5 +43,5 @@ RESERVED_NAMES = (MODIFIERS | STATEMENTS | _DECLARATIONS | _TYPES) - {
 }  # SlangPy's documents call theirs so
 """Words that cannot name a module: `import float;` would not mean a cell."""
 
-RESERVED_MODULES = _words("slangpy sgl slang glsl hlsl core neural slangtorch slanglab")
+RESERVED_MODULES = _words("slangpy sgl slang glsl hlsl core neural slangtorch slanglab slanglab_bounds")
 """Modules that Slang, slangpy and SlangLab bring themselves."""

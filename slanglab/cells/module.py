@@ -15,6 +15,7 @@ from slanglab.cells import symbols
 from slanglab.cells.compiler import Program
 from slanglab.cells.function import SlangFunction
 from slanglab.cells.versions import Cell, Version
+from slanglab.engine import outside
 from slanglab.engine.dispatch import Target
 from slanglab.engine.parameters import parameters
 from slanglab.errors import DeviceError, NameNotFoundError, SlangLabError
@@ -33,8 +34,8 @@ class Surroundings(Protocol):
         """Return the cell called `key`."""
         ...
 
-    def finished(self, program: Program) -> object:
-        """Do what follows a call: show what the kernel printed."""
+    def finished(self, program: Program) -> str:
+        """Do what follows a call: show what the kernel printed; return it with the reports of index checks."""
         ...
 
     def default(
@@ -209,8 +210,9 @@ class CellAccess:
             specs = tuple(replace(s, name=p.name) for s, p in zip(specs, declared.parameters, strict=True))
         defaults = self._defaults(version, declared) if declared is not None else {}
         program = version.program
+        called = shown if self.cell.named else shown.removeprefix(f"{self.shown}.")
         return Target(
-            shown if self.cell.named else shown.removeprefix(f"{self.shown}."),
+            called,
             node,
             slang_function,
             specs,
@@ -219,8 +221,14 @@ class CellAccess:
             by_position=door,
             checked=not slang_function.is_overloaded and declared is not None,
             messages=program.messages,
-            after=(lambda: self._around.finished(program)) if self._around.prints(self.cell) else None,
+            after=partial(self._after, program, called) if self._around.prints(self.cell) else None,
         )
+
+    def _after(self, program: Program, called: str) -> None:
+        """Follow a call; raise CallError when a checked index was outside."""
+        error = outside.error(self._around.finished(program), program.places, called)
+        if error is not None:
+            raise error
 
 
 class _Method(spy.Function):  # type: ignore[misc]

@@ -62,6 +62,8 @@ class Request:
         "NAME" or "NAME=VALUE".
     include : tuple of Path
         Folders to search first for imports and includes.
+    bounds : bool
+        Whether every index of a tensor is compared with the shape.
     """
 
     text: str
@@ -71,6 +73,7 @@ class Request:
     first_line: int = 1
     macros: tuple[str, ...] = ()
     include: tuple[Path, ...] = ()
+    bounds: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ class CellSession:
     roots : callable
         Return the folders that cells may read files in, the notebook's own first.
     finished : callable
-        What follows a call of a function that may print.
+        What follows a call of a function that may print; it returns what was printed.
     """
 
     def __init__(
@@ -104,7 +107,7 @@ class CellSession:
         describe: Callable[[], str],
         log: LogCapture,
         roots: Callable[[], Sequence[Path]],
-        finished: Callable[[Program], object],
+        finished: Callable[[Program], str],
     ) -> None:
         self._device = device
         self._describe = describe
@@ -141,7 +144,9 @@ class CellSession:
             if one.key in seen or one.good is None:
                 continue
             seen.add(one.key)
-            if any(i.name == "sgl.device.print" for i in one.good.program.outline.imports):
+            if one.good.unit.bounds or any(
+                i.name == "sgl.device.print" for i in one.good.program.outline.imports
+            ):
                 return True
             pending.extend(c for k in one.good.unit.imported if (c := self.cell(k)) is not None)
         return False
@@ -296,6 +301,7 @@ class CellSession:
             text,
             request.first_line,
             tuple((f.token, str(f.path), f.text) for f in resolved.included),
+            request.bounds,
         )
         return unit, found
 

@@ -72,6 +72,13 @@ class SlangSession:
             cache_path=modules if modules.is_dir() else None,
         )
         self._held: list[_Held] = []
+        self._provided: set[str] = set()
+
+    def provide(self, name: str, source: str) -> None:
+        """Load a module of SlangLab's own, which cells then import; one that is there already stays."""
+        if name not in self._provided:
+            self.session.load_module_from_source(name, source)
+            self._provided.add(name)
 
     def load(self, name: str, source: str, cell: str = "", structs: Sequence[str] = ()) -> CellModule:
         """Load a module from text.

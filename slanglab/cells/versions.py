@@ -70,6 +70,8 @@ class Unit:
         The number of its first line in the notebook cell.
     included : tuple of (str, str, str)
         For each included file its name in `#line`, its path and its text.
+    bounds : bool
+        True where every index of a tensor is to be compared with the shape.
     """
 
     text: str
@@ -79,6 +81,7 @@ class Unit:
     shown: str = ""
     first_line: int = 1
     included: tuple[tuple[str, str, str], ...] = ()
+    bounds: bool = False
 
     @property
     def imported(self) -> tuple[str, ...]:
@@ -87,7 +90,11 @@ class Unit:
 
     def same_content(self, other: Unit) -> bool:
         """Tell whether both compile to the same thing, given the same imports."""
-        return (self.text, self.imports, self.macros) == (other.text, other.imports, other.macros)
+        return self._content == other._content
+
+    @property
+    def _content(self) -> tuple[object, ...]:
+        return self.text, self.imports, self.macros, self.bounds
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 import slangpy as spy
 
 from slanglab import paths
+from slanglab.engine import outside
 from slanglab.log import LogCapture
 
 __all__ = ["flush"]
@@ -58,7 +59,7 @@ def _state(device: spy.Device) -> _State:
 
 
 def flush(device: spy.Device, log: LogCapture) -> str:
-    """Wait for the device, write what its kernels printed to `sys.stdout`, and return it.
+    """Wait for the device, write what its kernels printed to `sys.stdout`, and return it with the reports of index checks.
 
     Nothing comes out of the device before it is waited for, so this is done after the call, not during it. The order of lines is
     that in which threads ran. A great many lines are cut, and lines that did not fit into the device's buffer are counted.
@@ -70,11 +71,12 @@ def flush(device: spy.Device, log: LogCapture) -> str:
     # slangpy says that the buffer overflowed, but not by how much; the notes below do.
     log.put_back(earlier + [r for r in log.take() if _OVERFLOW not in r.text])
     lines = text.removesuffix("\n").split("\n") if text else []
-    if lines:
-        sys.stdout.write("\n".join(lines[:_LINES_SHOWN]) + "\n")
-    if len(lines) > _LINES_SHOWN:
-        sys.stdout.write(f"… {len(lines) - _LINES_SHOWN} more lines not shown\n")
-    if state.overflowed:
+    users = [line for line in lines if not outside.is_report(line)]
+    if users:
+        sys.stdout.write("\n".join(users[:_LINES_SHOWN]) + "\n")
+    if len(users) > _LINES_SHOWN:
+        sys.stdout.write(f"… {len(users) - _LINES_SHOWN} more lines not shown\n")
+    if state.overflowed and (users or not lines):
         sys.stdout.write(f"… {_lost(lines, state)} dropped: the device's print buffer was full\n")
     return text
 

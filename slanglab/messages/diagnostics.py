@@ -83,11 +83,17 @@ class SourceText:
         The cell's own lines, as they stand in the editor.
     first_line : int
         The number of the first of them.
+    original : callable
+        Return, for a line and a column of what was compiled, the column in the cell's own text. They differ where SlangLab wrote
+        something into the text: the name of an imported cell's version, a conversion or a check around an index.
     """
 
     cell: str
     lines: tuple[str, ...]
     first_line: int = 1
+    original: Callable[[int, int], int] = field(
+        default=lambda line, column: column, compare=False, repr=False
+    )
 
     def line(self, number: int) -> str | None:
         """Return the line of that number, or None where there is none."""
@@ -245,7 +251,7 @@ def _placed(
         return Diagnostic(message.severity, message.code, title)
     source = sources(message.file)
     if source is not None:
-        return _in_cell(message, source, title, "" if text == title else text, rename)
+        return _in_cell(message, source, title, "" if text == title else text)
     if _KERNEL_FILE.fullmatch(message.file):
         return Diagnostic(message.severity, message.code, text or title, GENERATED, generated=True)
     if _BUILTIN_FILE.fullmatch(message.file):
@@ -262,9 +268,7 @@ def _placed(
     )
 
 
-def _in_cell(
-    message: _Message, source: SourceText, title: str, text: str, rename: Callable[[str], str]
-) -> Diagnostic:
+def _in_cell(message: _Message, source: SourceText, title: str, text: str) -> Diagnostic:
     line, column, end = message.line, max(1, message.column), max(1, message.column) + message.width
     own = source.line(line)
     if own is None and source.lines:
@@ -273,8 +277,7 @@ def _in_cell(
         own = source.lines[-1]
         column = end = len(own) + 1
     if own is not None:
-        if message.echo is not None:
-            column, end = _realigned(column, end, message.echo, own, rename)
+        column, end = source.original(line, column), source.original(line, end)
         column = min(column, len(own) + 1)
         end = min(max(end, column + 1), max(len(own) + 1, column + 1))
     near = source.around(line, 0, 0) if message.severity == "note" else source.around(line)
@@ -289,37 +292,6 @@ def _in_cell(
         end,
         source=near if own is not None else (),
     )
-
-
-def _realigned(column: int, end: int, echo: str, own: str, rename: Callable[[str], str]) -> tuple[int, int]:
-    """Move columns of the line that was compiled to the line that was written.
-
-    They differ where the name of an imported cell was replaced by that of its version.
-    """
-    margin = len(own) - len(own.lstrip())
-    compiled = echo.strip()
-    if compiled == own.strip():
-        return column, end
-    shifts: list[
-        tuple[int, int, int]
-    ] = []  # of each replaced name: its end in the compiled line, start, shift until there
-    shift = 0
-    for name in _NAME.finditer(compiled):
-        shorter = len(name[0]) - len(rename(name[0]))
-        if shorter:
-            shift += shorter
-            shifts.append((name.end(), name.start(), shift))
-
-    def moved(c: int) -> int:
-        at = c - 1 - margin
-        earlier = [s for stop, _, s in shifts if at >= stop]
-        back = earlier[-1] if earlier else 0
-        for stop, start, _ in shifts:
-            if start < at < stop:  # inside a replaced name: its start is the only place that both lines have
-                return start - back + 1 + margin
-        return c - back
-
-    return moved(column), moved(end)
 
 
 def _readable(text: str, rename: Callable[[str], str]) -> str:

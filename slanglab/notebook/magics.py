@@ -66,6 +66,11 @@ def _parser() -> _Parser:
     )
     parser.add_argument("--no-bind", action="store_true", help="compile, and bind no Python name")
     parser.add_argument(
+        "--bounds",
+        action="store_true",
+        help="compare every index of a tensor with its shape; a call with one outside fails",
+    )
+    parser.add_argument(
         "--check", action="store_true", help="reserved: check the gradients of every differentiable function"
     )
     parser.add_argument("--line", type=int, default=1, help=argparse.SUPPRESS)
@@ -125,6 +130,8 @@ class SlangMagics(Magics):
           -q, --quiet              show errors and warnings only
           -v, --verbose            say why the cell was compiled again, or why not
           --no-bind                compile, and bind no Python name
+          --bounds                 compare every index of a tensor with its shape (`t[i]`, load, store, add): a call with one outside fails
+                                   and names the line, the index and the shape; slower, forward and backward, in this cell's own text
           --check                  reserved for the gradient check
 
         %slang                     device, backend, caches and modules
@@ -155,6 +162,7 @@ class SlangMagics(Magics):
             first_line=options.line + 1,
             macros=tuple(options.define),
             include=tuple(Path(f).expanduser() for f in options.include),
+            bounds=options.bounds,
         )
         try:
             ran = self._lab.run(request)

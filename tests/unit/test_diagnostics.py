@@ -6,6 +6,7 @@ import string
 import pytest
 from slangpy_texts import COMPILES, messages, rename
 
+from slanglab.cells.imports import rewrite_imports
 from slanglab.messages.diagnostics import GENERATED, SourceText, parse
 
 KERNEL = "0fae0a12e8d8ef2e43a9a9888d99a2e4dd129939"
@@ -209,23 +210,26 @@ def test_driver_messages_point_into_the_cell():
 
 def test_names_of_versions_become_the_users():
     own = "import poly; float f(float x){ return poly_f(x) + zork; } import geom;"
-    compiled = own.replace("poly;", "poly__v31;").replace("geom;", "geom__v2;")
+    rewritten = rewrite_imports(own, {"poly": "poly__v31", "geom": "geom__v2"})
+    compiled = rewritten.text
     for word in ("zork", "geom", "f("):
         column = compiled.index(word) + 1
         text = block(
             "user__v9", 1, column, compiled, "^" * len(word), f"undefined identifier '{word}' in poly__v31"
         )
-        (d,) = parse(text, lambda _: SourceText("user", (own,), 1), rename)
+        source = SourceText("user", (own,), 1, rewritten.original_column)
+        (d,) = parse(text, lambda _, source=source: source, rename)
         assert own[d.column - 1 : d.end_column - 1].rstrip(";").startswith(word[:1])
         assert own[d.column - 1 :].startswith(word)
         assert d.text == f"undefined identifier '{word}' in poly"
 
 
-def test_a_place_inside_a_replaced_name_is_its_start():
-    own, compiled = "    import poly;", "    import poly__v31;"
-    text = block("user__v9", 1, compiled.index("v31") + 1, compiled, "^^^")
-    (d,) = parse(text, lambda _: SourceText("user", (own,), 1), rename)
-    assert own[d.column - 1 :].startswith("poly")
+def test_a_place_inside_a_replaced_name_is_inside_the_old_one():
+    own = "    import poly;"
+    rewritten = rewrite_imports(own, {"poly": "poly__v31"})
+    text = block("user__v9", 1, rewritten.text.index("v31") + 1, rewritten.text, "^^^")
+    (d,) = parse(text, lambda _: SourceText("user", (own,), 1, rewritten.original_column), rename)
+    assert own.index("poly") < d.column <= own.index(";")
 
 
 # ----- bounds -----
