@@ -37,6 +37,7 @@ class Lab:
         self.settings = settings or Settings()
         self.log = LogCapture()
         self._device: spy.Device | None = None
+        self._others: dict[str, spy.Device] = {}
         self.cells = CellSession(
             lambda: self.device, lambda: devices.describe(self.device), self.log, self.roots, self._finished
         )
@@ -66,7 +67,8 @@ class Lab:
     def switch_device(self, name: str) -> list[tuple[str, CompileError]]:
         """Open another device and compile every cell there.
 
-        The old device stays open for as long as tensors of it live; a call with one of them is refused with both devices named.
+        The old device stays open, since tensors of it may live: they can be read, and a call with one of them is refused with both devices
+        named. Switching back finds it again, so that there is at most one device for each backend.
 
         Parameters
         ----------
@@ -86,10 +88,13 @@ class Lab:
         if self._device is not None and self._device.info.type.name == name:
             return []
         self.log.install()
-        device = devices.open_device(name)
-        self.cells.release()
+        device = self._others.pop(name, None) or devices.open_device(name)
         if self._device is not None:
-            kernels.drop(self._device)
+            if device.info.type == self._device.info.type:  # "auto" came to the same backend
+                device.close()
+                return []
+            self.cells.release()
+            self._others[self._device.info.type.name] = self._device
         self._device = device
         return self.cells.rebuild()
 
@@ -110,14 +115,18 @@ class Lab:
         return self.cells.rebuild()
 
     def close(self) -> None:
-        """Close the device; the texts of the cells stay."""
+        """Close the device, and those switched away from; the texts of the cells stay."""
         if self._device is None:
             return
         self.cells.release()
-        kernels.drop(self._device)
+        opened = [self._device, *self._others.values()]
+        self._device, self._others = None, {}
+        for device in opened:
+            kernels.drop(device)
         give_back()  # a module that is still referenced keeps some 260 MB of a closed device
-        self._device.close()
-        self._device = None
+        for device in opened:
+            device.close()
+        del opened, device
         give_back()
 
     # ----- cells -----

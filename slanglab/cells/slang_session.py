@@ -125,6 +125,14 @@ class SlangSession:
             successor._held.append(held)
         self._held = []
 
+    def close(self) -> None:
+        """Let go of everything that was loaded, with no successor: the lab goes to another device, or closes this one."""
+        resting = _resting(self.device)
+        for held in self._held:
+            if not held.structs:  # a tensor of a struct of this device must not lose its type
+                held.layout.on_hot_reload(resting)
+        self._held = []
+
 
 def _resting(device: spy.Device) -> Any:
     """Return a layout of the device's own session, which stays as long as the device; it knows Slang's own types."""

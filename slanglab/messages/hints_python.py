@@ -163,8 +163,8 @@ _INVOKED = r"\(\): incompatible function arguments.*Invoked with types: ?(?P<giv
 
 _ANSWERS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str], BaseException], str | None]], ...] = (
     (_resolved(r"module 'slangpy' has no attribute '(?P<name>\w+)'"), _of_module),
-    (_resolved(r"type object 'Tensor' has no attribute '(?P<name>\w+)'"), _of_tensor_type),
-    (_resolved(r"'Tensor' object has no attribute '(?P<name>\w+)'"), _of_tensor),
+    (_resolved(r"type object '(?:[\w.]*\.)?Tensor' has no attribute '(?P<name>\w+)'"), _of_tensor_type),
+    (_resolved(r"'(?:[\w.]*\.)?Tensor' object has no attribute '(?P<name>\w+)'"), _of_tensor),
     (_resolved(r"'Function' object has no attribute '(?P<name>\w+)'"), _of_function),
     (_resolved(r"__init__\(\): incompatible function arguments.*storage: slangpy\.Buffer"), _NEW_TENSOR),
     (_resolved(r"(?P<name>empty|zeros)" + _INVOKED), _creation),

@@ -133,9 +133,16 @@ def from_array(device: spy.Device, array: np.ndarray[Any, Any], element: Any, el
     shape = array.shape[: array.ndim - element_rank]
     result = _allocate(device, shape, element)
     if array.size:
-        data = array.astype(np.uint32) if array.dtype == np.bool_ else array
-        result.copy_from_numpy(np.ascontiguousarray(data))
+        result.copy_from_numpy(np.ascontiguousarray(_as_stored(array, result)))
     return result
+
+
+def _as_stored(array: np.ndarray[Any, Any], target: Any) -> np.ndarray[Any, Any]:
+    """Return an array as the device stores it: a bool takes 4 bytes on Vulkan and one on CUDA."""
+    if array.dtype != np.bool_:
+        return array
+    wide = target.storage.size // max(1, array.size) >= 4
+    return array.astype(np.uint32 if wide else np.uint8)
 
 
 def tensor(data: Any, grad: bool = False, dtype: Any = None) -> Any:
@@ -345,4 +352,4 @@ def assign(target: Any, data: Any) -> None:
         )
     ready = _converted(array, element)
     if ready.size:
-        target.copy_from_numpy(ready.astype(np.uint32) if ready.dtype == np.bool_ else ready)
+        target.copy_from_numpy(_as_stored(ready, target))

@@ -219,6 +219,8 @@ NUMPY = (
         (AttributeError("module 'slangpy' has no attribute 'zeros'"), "`slanglab.zeros((4,))`"),
         (AttributeError("module 'slangpy' has no attribute 'NDBuffer'"), "`spy.Tensor.empty("),
         (AttributeError("type object 'Tensor' has no attribute 'ones'"), "`slanglab.ones((4,))`"),
+        # Python 3.12 and newer name the module too
+        (AttributeError("type object 'slangpy.native_func.Tensor' has no attribute 'ones'"), "`slanglab.ones((4,))`"),
         (AttributeError("'Tensor' object has no attribute 'item'"), "`t.to_numpy().item()`"),
         (AttributeError("'Tensor' object has no attribute 'zero_grad'"), "`t.grad.clear()`"),
         (AttributeError("'Function' object has no attribute 'backward'"), "`f.bwds(x, _result=y)`"),
