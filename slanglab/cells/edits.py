@@ -111,17 +111,17 @@ def rewrite(text: str, edits: Iterable[Edit]) -> RewrittenText:
     done = 0
     for edit in sorted(edits, key=lambda e: (e.start, e.end)):
         written = text[edit.start : edit.end]
-        breaks = written.count("\n")
-        pieces += [text[done : edit.start], edit.text, "\n" * breaks]
+        pieces += [text[done : edit.start], edit.text, "\n" * written.count("\n")]
         done = edit.end
         line, column = where.at(edit.start)
         same = stretches.setdefault(line, [])
         last = same[-1] if same else _Stretch(0, 0, 0, 0)
         shift = last.column + last.length - last.old_column - last.old_length
-        head = written.split("\n", 1)[0]
+        head, *rest = written.split("\n")
         same.append(_Stretch(column - 1 + shift, len(edit.text), column - 1, len(head)))
-        if breaks:  # what follows the replaced text now begins a line of its own
-            tail = written.rsplit("\n", 1)[1]
-            stretches.setdefault(line + breaks, []).append(_Stretch(0, 0, 0, len(tail)))
+        for below, gone in enumerate(
+            rest, line + 1
+        ):  # what follows the replaced text begins a line of its own
+            stretches.setdefault(below, []).append(_Stretch(0, 0, 0, len(gone)))
     pieces.append(text[done:])
     return RewrittenText("".join(pieces), Columns(stretches))

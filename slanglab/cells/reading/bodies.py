@@ -127,7 +127,7 @@ def _declaration(words: Words, i: int, end: int, found: list[Local]) -> int:
                 stop = words.skip(stop, end)
             value = (after + 1, stop)
             after = stop
-        found.append(Local(words.word(name), type_, value, after, end))
+        found.append(Local(words.word(name), type_ if type_ != "auto" else "", value, after, end))
         if words.word(after) != "," or not words.is_name(after + 1):
             break
         name, after = after + 1, after + 2

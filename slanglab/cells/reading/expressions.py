@@ -354,8 +354,8 @@ class Expressions:
         words, name = self._words, self._words.word(i)
         if words.word(i + 1) == "." and name in self._names.enums:
             return "enum", i + 3
-        after = words.type_end(i)
-        opener = after if words.word(after) == "(" and words.word(i + 1) != "[" else i + 1
+        after = words.type_end(i) if words.word(i + 1) in ("<", "::") else i + 1
+        opener = after if words.word(after) == "(" else i + 1
         if words.word(opener) == "(" and words.pair[opener] > opener:
             if words.word(i + 1) == "::":
                 name = words.word(opener - 1)

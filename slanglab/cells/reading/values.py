@@ -53,7 +53,7 @@ _RANKS = (
 _RANK = {name: i for i, name in enumerate(_RANKS)}
 _VECTOR = re.compile(r"([a-z]+(?:\d+_t)?)([1-4])")
 _GENERIC_VECTOR = re.compile(r"vector<([^<>,]+), *([1-4])>")
-_ARRAY = re.compile(r"(.*?)\[([^\[\]]*)\]((?:\[[^\[\]]*\])*)", re.DOTALL)
+_ARRAY = re.compile(r"(.*)\[[^\[\]]*\]", re.DOTALL)
 _TENSOR = re.compile(r"(?:slangpy::|slangpy\.)?(\w+)<(.*)>", re.DOTALL)
 
 TENSORS = frozenset(
@@ -128,9 +128,9 @@ def with_size(scalar: str, size: int) -> str:
 
 
 def array_element(name: str) -> str | None:
-    """Return the type of an array's elements, or None for what is none: `float[3]` for `float[2][3]`."""
+    """Return the type of an array's elements, or None for what is none: `float[3]` for `float[3][2]`, two arrays of three."""
     match = _ARRAY.fullmatch(name)
-    return f"{match[1]}{match[3]}".strip() if match is not None else None
+    return match[1].strip() if match is not None else None
 
 
 def promoted(one: str, other: str) -> str:
