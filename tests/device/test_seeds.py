@@ -238,7 +238,9 @@ def test_linear_layer(nb):
     nb.ns.update(
         weight_init=weight_init, bias_init=bias_init, batch_data=batch_data, loss_gradients=loss_gradients
     )
-    nb.run(LINEAR.replace("LOOP", "[MaxIters(8)] for").replace("uint i", "int i"))
+    # As the document has it but for the attribute: its `uint i` beside `int idx` crashes slangpy's compiler as it stands.
+    shown = nb.run(LINEAR.replace("LOOP", "[MaxIters(8)] for"))
+    assert "sum += weights[idx, i] * input[int(i)];" in shown.text
     nb.run(
         "weights = spy.Tensor.from_numpy(device, weight_init).with_grads(zero=True)\n"
         "bias = spy.Tensor.from_numpy(device, bias_init).with_grads(zero=True)\n"

@@ -41,6 +41,7 @@ _BINARY = {
     "%": 10,
 }
 _TRUTHS = frozenset((1, 2, 6, 7))
+_BITS = frozenset((3, 4, 5, 8))
 _SHIFT = 8
 _SAME_TYPE = frozenset(("min", "max", "clamp", "abs", "select"))
 """Functions whose result has the type that arithmetic on their arguments has (of the last two, for `select`)."""
@@ -263,6 +264,8 @@ class Expressions:
         if self._words.word(i) != ":":
             raise _UnknownError
         other, i = self._conditional_part(i + 1, end)
+        if first != other and any(t.startswith("bool") for t in (first, other)):
+            return "", i
         return values.promoted(first, other), i
 
     def _conditional_part(self, i: int, end: int) -> tuple[str, int]:
@@ -296,20 +299,15 @@ class Expressions:
                 raise _UnknownError
             other, i = self._binary(i + size, end, precedence + 1)
             self._depth -= 1
-            if precedence in _TRUTHS:
-                type_ = "bool" if values.vector(type_) is None and values.vector(other) is None else ""
-            elif precedence != _SHIFT:
-                type_ = values.promoted(type_, other)
+            type_ = _combined(precedence, type_, other)
         return type_, i
 
     def _unary(self, i: int, end: int) -> tuple[str, int]:
         words = self._words
-        signs = 0
-        truth = False
+        signs = []
         while words.word(i) in ("-", "+", "~", "!", "++", "--", "no_diff"):
-            truth = truth or words.word(i) == "!"
+            signs.append(words.word(i))
             i += 1
-            signs += 1
         if i >= end:
             raise _UnknownError
         if words.word(i) == "(" and words.pair[i] > i and (cast := self._cast(i, end)) is not None:
@@ -318,9 +316,12 @@ class Expressions:
                 raise _UnknownError
             _, i = self._unary(words.pair[i] + 1, end)
             self._depth -= 1
-            return cast, i
-        type_, i = self._postfix(i, end)
-        return ("bool" if truth else type_), i
+            type_ = cast
+        else:
+            type_, i = self._postfix(i, end)
+        for sign in reversed(signs):
+            type_ = _signed(sign, type_)
+        return type_, i
 
     def _cast(self, i: int, end: int) -> str | None:
         """Return the type that `(type)value` at `i` converts to, or None where the parentheses hold no type."""
@@ -378,8 +379,29 @@ class Expressions:
             result = types[0] if types else ""
             for other in types[1:]:
                 result = values.promoted(result, other)
-            return result
+            return "" if "bool" in types else result  # which overload takes a bool is another matter
         return ""
+
+
+def _combined(precedence: int, one: str, other: str) -> str:
+    """Return the type of an operation on two values, as Slang 2026.12 has it."""
+    if not one or not other:
+        return ""
+    if precedence in _TRUTHS:
+        return "bool" if values.is_scalar(one) and values.is_scalar(other) else ""
+    result = values.promoted(one, other)
+    if precedence in _BITS and not values.is_whole_number(result):
+        return ""
+    if precedence == _SHIFT:
+        result = one if values.vector(other) is None else ""
+    return result if precedence in _BITS and precedence != _SHIFT else values.counted(result)
+
+
+def _signed(sign: str, type_: str) -> str:
+    """Return the type of `-x` and its like; `!` of an integer is an integer."""
+    if sign in ("!", "~") and not values.is_whole_number(type_):
+        return ""
+    return type_ if sign in ("!", "~", "no_diff") else values.counted(type_)
 
 
 def _constraints(generics: tuple[str, ...]) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,10 @@ __all__ = [
     "TENSORS",
     "TensorType",
     "array_element",
+    "counted",
     "is_integer",
+    "is_scalar",
+    "is_whole_number",
     "literal",
     "plain",
     "promoted",
@@ -111,6 +114,19 @@ def is_integer(name: str) -> bool:
 def is_scalar(name: str) -> bool:
     """Tell whether a plain type is one of Slang's own scalars."""
     return name in _RANK
+
+
+def is_whole_number(name: str) -> bool:
+    """Tell whether a plain type is an integer, a bool, or a vector of such."""
+    found = vector(name)
+    scalar = found[0] if found is not None else name
+    return scalar == "bool" or is_integer(scalar)
+
+
+def counted(name: str) -> str:
+    """Return the type of arithmetic on a value: bools count as int."""
+    found = vector(name) or (name, 0)
+    return with_size("int", found[1]) if found[0] == "bool" else name
 
 
 def vector(name: str) -> tuple[str, int] | None:
