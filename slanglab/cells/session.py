@@ -17,6 +17,7 @@ import slangpy as spy
 
 from slanglab.cells import defaults, source, symbols
 from slanglab.cells.compiler import Program, SlangCompiler, without_version
+from slanglab.cells.expansion import expansion_problems
 from slanglab.cells.function import release_all
 from slanglab.cells.graph import CellGraph
 from slanglab.cells.limitations import limitations
@@ -291,6 +292,8 @@ class CellSession:
         for module in resolved.files:
             found.extend(self._run_file(module, resolver, ()))
         found.extend(self._import_problems(key, parsed, resolved.imports, request.first_line))
+        first_line = 0 if resolved.included else request.first_line
+        found.extend(expansion_problems(resolved.text, request.macros, first_line))
         if any(d.severity == "error" for d in found):
             raise self._refused(key, request, text, label, found)
         unit = Unit(
@@ -375,6 +378,7 @@ class CellSession:
         parsed = symbols.outline(text)
         resolved = resolver.resolve(module.key, text, parsed, base=module.path.parent)
         found.extend(resolved.diagnostics)
+        found.extend(expansion_problems(resolved.text, (), 0 if resolved.included else 1))
         for other in resolved.files:
             found.extend(self._run_file(other, resolver, (*chain, module.key)))
         shown = SourceText(label, tuple(text.split("\n")))

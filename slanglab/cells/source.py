@@ -22,6 +22,7 @@ from slanglab.cells.characters import (
     python_name,
 )
 from slanglab.cells.edits import RewrittenText
+from slanglab.cells.hazards import find_hazards
 from slanglab.cells.imports import rewrite_imports
 from slanglab.cells.keywords import RESERVED_MODULES, RESERVED_NAMES
 from slanglab.cells.tokens import Positions, Token, code, scan
@@ -63,7 +64,8 @@ def clean(text: str, first_line: int = 1) -> tuple[str, list[Diagnostic]]:
     -----
     Codes: "control-character", "lone-surrogate", "odd-character", "text-order" (characters that are invisible or change the order
     in which text is shown: an error in code, a warning in comments and strings; see CVE-2021-42574), "look-alike",
-    "unterminated-comment", "unterminated-string".
+    "unterminated-comment", "unterminated-string"; "include-form", "import-form", "macro-name" and "broken-word" (files that the
+    compiler would read unseen) and "too-large" (what would end the kernel or not end).
     """
     text = text.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
     if not text:
@@ -76,6 +78,9 @@ def clean(text: str, first_line: int = 1) -> tuple[str, list[Diagnostic]]:
     found = _unterminated(text, tokens)
     if not text.isascii() or CONTROL.search(text):
         found += _characters(text, tokens)
+    found += [
+        _Found(h.start, h.end, "error", h.code, h.title, h.text, h.hint) for h in find_hazards(text, tokens)
+    ]
     return text, _diagnostics(text, sorted(found), first_line)
 
 

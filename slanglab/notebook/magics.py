@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
+from slanglab.cells.hazards import reads_files
 from slanglab.cells.report import CellReport
 from slanglab.cells.session import Request
 from slanglab.cells.source import valid_name
@@ -105,6 +106,10 @@ def parse_line(line: str) -> argparse.Namespace:
     for macro in options.define:
         if not _MACRO.fullmatch(macro):
             raise UsageError(f"%%slang: {macro!r} is no macro; write -D NAME or -D NAME=VALUE")
+        if reads_files(macro):
+            raise UsageError(
+                f"%%slang: {macro!r} would make an import that cannot be followed; write the import itself"
+            )
     return options
 
 

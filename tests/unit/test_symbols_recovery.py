@@ -277,7 +277,8 @@ def test_what_slangpy_ships_is_read_without_an_error() -> None:
     wrong = {}
     for path in files:
         text, diagnostics = clean(path.read_text(encoding="utf-8"))
-        assert diagnostics == [], path
+        # The compiler's own modules consist of several files; a cell cannot (slanglab.cells.hazards).
+        assert {d.code for d in diagnostics} <= {"import-form", "more"}, path
         if (errors := outline(text).errors) and path.name != "test_shader_compile_error.slang":
             wrong[path.name] = errors
     assert wrong == {}
