@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from slanglab.cells.expansion import pasted
@@ -22,7 +23,7 @@ MOST_WORDS = 4096
 """In one expression, and in what one use of a macro becomes."""
 _DEEPEST = 1000
 _MOST_PARAMETERS = 8192
-_MOST_ELSE = 1000  # in one function
+_MOST_ELSE = 1000
 
 _PLAIN_INCLUDE = re.compile(r'#[ \t]*include[ \t]*(?:"[^"\n]*"|<[^>\n]*>)')
 _INCLUDE = re.compile(r"#\s*include\b")
@@ -154,51 +155,47 @@ def _words(text: str, tokens: Sequence[Token], directives: Sequence[Token]) -> l
 # ----- sizes -----
 
 
+@dataclass
+class _Bracket:
+    """One open bracket: what is counted between it and its partner."""
+
+    symbol: str
+    commas: int = 0
+    elses: int = 0
+    """Of the chain of `if … else if …` that goes on here."""
+
+
 def _sizes(code: Sequence[Token]) -> list[Hazard]:
     found: dict[str, Hazard] = {}
-    opened: list[tuple[str, int]] = []
-    run = chain = 0
+
+    def say(what: str, token: Token, hint: str) -> None:
+        found.setdefault(what, _too_large(token, what, hint))
+
+    opened = [_Bracket("")]
+    run = 0
+    before = ""
     for token in code:
-        text = token.text
+        text, inner = token.text, opened[-1]
+        if before in (";", "}") and text != "else":
+            inner.elses = 0
         if text in ("(", "[", "{"):
-            opened.append((text, 0))
+            opened.append(_Bracket(text))
             if len(opened) > _DEEPEST:
-                found.setdefault(
-                    "depth", _too_large(token, f"brackets more than {_DEEPEST} deep", "split it")
-                )
-        elif text in _CLOSERS and opened and opened[-1][0] == _CLOSERS[text]:
+                say(f"brackets more than {_DEEPEST} deep", token, "split it")
+        elif text in _CLOSERS and inner.symbol == _CLOSERS[text]:
             opened.pop()
-            if not opened:
-                chain = 0
-        elif text == "," and opened and opened[-1][0] == "(":
-            bracket, commas = opened.pop()
-            opened.append((bracket, commas + 1))
-            if commas == _MOST_PARAMETERS:
-                found.setdefault(
-                    "parameters",
-                    _too_large(
-                        token, f"more than {_MOST_PARAMETERS} parameters", "pass a tensor or a struct"
-                    ),
-                )
+        elif text == "," and inner.symbol == "(":
+            inner.commas += 1
+            if inner.commas > _MOST_PARAMETERS:
+                say(f"more than {_MOST_PARAMETERS} parameters", token, "pass a tensor or a struct")
         elif text == "else":
-            chain += 1
-            if chain > _MOST_ELSE:
-                found.setdefault(
-                    "else",
-                    _too_large(
-                        token, f"more than {_MOST_ELSE} branches in one function", "use `switch` or a table"
-                    ),
-                )
+            inner.elses += 1
+            if inner.elses > _MOST_ELSE:
+                say(f"more than {_MOST_ELSE} branches in one chain", token, "use `switch` or a table")
         run = 0 if text in _ENDS else run + 1
         if run > MOST_WORDS:
-            found.setdefault(
-                "run",
-                _too_large(
-                    token,
-                    f"more than {MOST_WORDS} words in one expression",
-                    "split it into several statements",
-                ),
-            )
+            say(f"more than {MOST_WORDS} words in one expression", token, "split it into several statements")
+        before = text
     return list(found.values())
 
 

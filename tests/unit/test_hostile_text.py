@@ -224,6 +224,9 @@ SIZES = {
     "choices": lambda n: f"float f(float x) {{ return {'x > 0 ? x : ' * n}x; }}",
     "ifs": lambda n: f"float f(float x) {{ {'if (x > 1) ' * n}x = 3; return x; }}",
     "elses": lambda n: f"float f(float x) {{ {'if (x > 1) x = 2; else ' * n}x = 3; return x; }}",
+    "else blocks": lambda n: (
+        f"float f(float x) {{ {'if (x > 1) { x = 2; x = 1; } else ' * n}x = 3; return x; }}"
+    ),
     "generics": lambda n: f"void f({'Array<' * n}float{',1>' * n} x) {{}}",
     "parameters": lambda n: f"float f({', '.join(f'float p{i}' for i in range(9 * n))}) {{ return p0; }}",
 }
@@ -241,6 +244,7 @@ def test_large_tables_many_functions_and_long_lines_are_no_hazard():
         f"float f{i}(float x) {{ if (x > 0) return 1; else return x + {i}; }}\n" for i in range(3000)
     )
     assert codes(table) == []
+    assert codes(f"namespace n {{\n{many}}}\n") == []
     assert codes(many) == []
     assert codes("// " + "a" * 1_000_000 + "\nfloat f;\n") == []
     assert codes("float x; " * 100_000) == []
