@@ -76,9 +76,9 @@ def checks(accesses: Accesses, leave: frozenset[int] = frozenset()) -> Checks:
         shape = f"{accesses.words.source(*access.base)}.shape"
         for axis, index in enumerate(access.indices):
             if len(access.indices) == 1:
-                wraps[index] = Wrap("__slanglab_in(", f", {shape}, {{site}})", len(sites))
+                wraps[index] = Wrap("slanglab_in(", f", {shape}, {{site}})", len(sites))
             else:
-                wraps[index] = Wrap("__slanglab_at(", f", {shape}, {axis}, {{site}})", len(sites))
+                wraps[index] = Wrap("slanglab_at(", f", {shape}, {axis}, {{site}})", len(sites))
         sites.append(access)
     unchecked += _past_the_shape(accesses)
     unchecked += _in_macros(accesses)

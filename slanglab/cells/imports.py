@@ -80,10 +80,10 @@ def _bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
-def import_edits(text: str, mapping: Mapping[str, str]) -> list[Edit]:
-    """Return the edits that put other names into the imports of a text; see `rewrite_imports`."""
+def import_edits(text: str, mapping: Mapping[str, str], read: Code | None = None) -> list[Edit]:
+    """Return the edits that put other names into the imports of a text; see `rewrite_imports` and `find_imports`."""
     edits = []
-    for imported in find_imports(text):
+    for imported in find_imports(text, read) if mapping else ():
         internal = mapping.get(imported.name, mapping.get(python_name(imported.name)))
         if internal is not None:
             edits.append(Edit(imported.start, imported.end, internal))

@@ -139,7 +139,7 @@ def _as_int(accesses: Accesses, access: Access) -> list[Edit]:
 def _types(accesses: Accesses, access: Access, beside: Access, line: str) -> Diagnostic:
     written, other = accesses.source(access), accesses.source(beside)
     text = (
-        f"`{written}` has an index of type {access.types[0]} and `{other}` is indexed by int; the backward of both in one function "
+        f"`{written}` has an index of type {access.types[0]} and `{other}` is indexed by int; the backward of both together "
         "crashes the compiler of slangpy 0.43.1, so this one is compiled with int(...)"
     )
     return _at(
@@ -150,8 +150,8 @@ def _types(accesses: Accesses, access: Access, beside: Access, line: str) -> Dia
 def _kinds(accesses: Accesses, access: Access, beside: Access) -> Diagnostic:
     written, other = accesses.source(access), accesses.source(beside)
     text = (
-        f"`{written}` is indexed by one vector or array and `{other}` by single numbers; compiling the backward of both in one "
-        "function ends the Python process (slangpy 0.43.1)"
+        f"`{written}` is indexed by one vector or array and `{other}` by single numbers; compiling the backward of both "
+        "together ends the Python process (slangpy 0.43.1)"
     )
     single = _single(accesses, access)
     if single is None:

@@ -107,9 +107,8 @@ def prepare(
     leave : frozenset of (str, int) or None
         Lines, by file and number, in which no index is touched; None for all of them.
     """
-    edits = import_edits(unit.text, mapping)
     if leave is None or "Tensor" not in unit.text:
-        return Prepared(rewrite(unit.text, edits), {}, (), False, False)
+        return Prepared(rewrite(unit.text, import_edits(unit.text, mapping)), {}, (), False, False)
     accesses = Accesses.read(unit.text, parsed if unit.text == unit.shown else outline(unit.text))
     lines = Lines(unit)
     left = frozenset(n for n in range(1, unit.text.count("\n") + 2) if lines.place(n) in leave)
@@ -123,7 +122,8 @@ def prepare(
         file, line = lines.place(accesses.line(access))
         tensor = accesses.words.source(*access.base)
         places[number] = Place(sources[file].cell, access.function.qualified, tensor, line)
-    rewritten = rewrite(unit.text, [*edits, *around])
+    imports = import_edits(unit.text, mapping, accesses.words.code)
+    rewritten = rewrite(unit.text, [*imports, *around])
     return Prepared(rewritten, places, tuple(found), bool(checks.sites), bool(around))
 
 

@@ -159,6 +159,52 @@ def test_writes_inside_land_and_writes_outside_touch_nothing_beyond(m, device, r
         m.save(0, 3, 1.0, grid)
 
 
+MEMBERS = """import slangpy;
+struct Net { Tensor<float, 2> w; Tensor<float, 1> b; float at(int i, uint j) { return w[i, j] + b[i]; } };
+float g<T : ITensor<float, 1>>(int i, T t) { return t[i]; }
+float generic(int i, Tensor<float, 1> t) { return g(i, t); }
+float net(int i, int j, Net n) { return n.at(i, j) + n.w.load(i, j); }
+float several(int i, Tensor<float, 1> a, Tensor<float, 1> b) { Tensor<float, 1> ts[2] = {a, b}; return ts[1][i]; }
+float3 wide(int i, Tensor<float3, 1> t) { return t[i]; }
+void count(int i, AtomicTensor<float, 1> t) { t.add(i, 2.0); }
+"""
+
+
+def test_members_generic_parameters_arrays_and_atomic_tensors(device, rng):
+    m = slanglab.compile(MEMBERS, "bounds_members", bounds=True)
+    a, w = rng.normal(size=3).astype(np.float32), rng.normal(size=(3, 4)).astype(np.float32)
+    t = slanglab.tensor(a)
+    net = {"w": slanglab.tensor(w), "b": t}
+    i, bad = np.array([0, 2, 2], np.int32), np.array([1, 5, -2], np.int32)
+    counted = slanglab.zeros(3)
+    calls = {
+        "in g (bounds_members), line 3: index 5 is outside t, whose shape is (3,); so are -2": (
+            lambda i: m.generic(i, t).to_numpy(),
+            a[i],
+        ),
+        "in Net::at (bounds_members), line 2: index 5 is outside axis 0 of w, whose shape is (3, 4); so are -2": (
+            lambda i: m.net(i, 3, net).to_numpy(),
+            2 * w[i, 3] + a[i],
+        ),
+        "line 6: index 5 is outside ts[1], whose shape is (3,); so are -2": (
+            lambda i: m.several(i, slanglab.zeros(9), t).to_numpy(),
+            a[i],
+        ),
+        "line 7: index 5 is outside t, whose shape is (3,); so are -2": (
+            lambda i: m.wide(i, slanglab.tensor(w[:, :3], dtype="float3")).to_numpy(),
+            w[i, :3],
+        ),
+        "line 8: index 5 is outside t, whose shape is (3,); so are -2": (
+            lambda i: (m.count(i, counted), counted.to_numpy())[1],
+            [2, 0, 4],
+        ),
+    }
+    for says, (call, expected) in calls.items():
+        np.testing.assert_allclose(call(i), expected, rtol=1e-5, atol=1e-6)
+        with pytest.raises(CallError, match=re.escape(says)):
+            call(bad)
+
+
 # ----- differentiable functions -----
 
 LAYER = """import "slangpy";
@@ -329,4 +375,4 @@ def test_warnings_are_placed_in_the_users_own_text(shell):
     (warning,) = [d for d in version.warnings if d.severity == "warning"]
     assert warning.line == 3
     assert body[warning.column - 1 :].startswith("[k]")
-    assert "__slanglab" not in shown.text
+    assert "slanglab_" not in shown.text

@@ -324,18 +324,18 @@ def checked(body: str, head: str = HEAD) -> str:
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
-        ("d[i];", "d[__slanglab_in(i, d.shape, 0)];"),
-        ("W[i, u];", "W[__slanglab_at(i, W.shape, 0, 0), __slanglab_at(u, W.shape, 1, 0)];"),
-        ("W[p];", "W[__slanglab_in(p, W.shape, 0)];"),
-        ("W.load(i, 1);", "W.load(__slanglab_at(i, W.shape, 0, 0), __slanglab_at(1, W.shape, 1, 0));"),
-        ("y.store(i, d[0]);", "y.store(__slanglab_in(i, y.shape, 0), d[__slanglab_in(0, d.shape, 1)]);"),
-        ("d._grad_out.add(i, 1.0);", "d._grad_out.add(__slanglab_in(i, d._grad_out.shape, 0), 1.0);"),
+        ("d[i];", "d[slanglab_in(i, d.shape, 0)];"),
+        ("W[i, u];", "W[slanglab_at(i, W.shape, 0, 0), slanglab_at(u, W.shape, 1, 0)];"),
+        ("W[p];", "W[slanglab_in(p, W.shape, 0)];"),
+        ("W.load(i, 1);", "W.load(slanglab_at(i, W.shape, 0, 0), slanglab_at(1, W.shape, 1, 0));"),
+        ("y.store(i, d[0]);", "y.store(slanglab_in(i, y.shape, 0), d[slanglab_in(0, d.shape, 1)]);"),
+        ("d._grad_out.add(i, 1.0);", "d._grad_out.add(slanglab_in(i, d._grad_out.shape, 0), 1.0);"),
         (
             "d[perm[tid.x]];",
-            "d[__slanglab_in(perm[__slanglab_in(tid.x, perm.shape, 1)], d.shape, 0)];",
+            "d[slanglab_in(perm[slanglab_in(tid.x, perm.shape, 1)], d.shape, 0)];",
         ),
-        ("y[i] = x[u];", "y[__slanglab_in(i, y.shape, 0)] = x[int(__slanglab_in(u, x.shape, 1))];"),
-        ("d[i++];", "d[__slanglab_in(i++, d.shape, 0)];"),
+        ("y[i] = x[u];", "y[slanglab_in(i, y.shape, 0)] = x[int(slanglab_in(u, x.shape, 1))];"),
+        ("d[i++];", "d[slanglab_in(i++, d.shape, 0)];"),
         ("d.shape[3]; float a[2]; a[5];", "d.shape[3]; float a[2]; a[5];"),
     ],
 )
@@ -348,9 +348,9 @@ def test_tensors_in_structs_arrays_and_generic_parameters() -> None:
     struct = "struct Net { RWTensor<float, 2> w; float at(int i) { return w[i, 0]; } };\n"
     text = struct + function("net.w[i, 0] = t[i] + ts[1][i];", head)
     result = compiled(text, check=True).rewritten.text
-    assert "return w[__slanglab_at(i, w.shape, 0, 0), __slanglab_at(0, w.shape, 1, 0)];" in result
-    assert "net.w[__slanglab_at(i, net.w.shape, 0, 1)" in result
-    assert "t[__slanglab_in(i, t.shape, 2)] + ts[1][__slanglab_in(i, ts[1].shape, 3)]" in result
+    assert "return w[slanglab_at(i, w.shape, 0, 0), slanglab_at(0, w.shape, 1, 0)];" in result
+    assert "net.w[slanglab_at(i, net.w.shape, 0, 1)" in result
+    assert "t[slanglab_in(i, t.shape, 2)] + ts[1][slanglab_in(i, ts[1].shape, 3)]" in result
 
 
 def test_places_name_function_tensor_and_line() -> None:

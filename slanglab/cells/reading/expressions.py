@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from slanglab.cells.outline import Function, Outline
 from slanglab.cells.reading import values
 from slanglab.cells.reading.bodies import Local
+from slanglab.cells.reading.operators import BINARY, combined, signed
 from slanglab.cells.reading.values import TensorType
 from slanglab.cells.reading.words import Words
 
@@ -20,29 +21,6 @@ __all__ = ["Expressions", "Names", "Step"]
 
 _DEEPEST = 60  # parentheses and operators inside each other; what lies deeper is not read
 
-_BINARY = {
-    "||": 1,
-    "&&": 2,
-    "|": 3,
-    "^": 4,
-    "&": 5,
-    "==": 6,
-    "!=": 6,
-    "<": 7,
-    "<=": 7,
-    ">": 7,
-    ">=": 7,
-    "<<": 8,
-    ">>": 8,
-    "+": 9,
-    "-": 9,
-    "*": 10,
-    "/": 10,
-    "%": 10,
-}
-_TRUTHS = frozenset((1, 2, 6, 7))
-_BITS = frozenset((3, 4, 5, 8))
-_SHIFT = 8
 _SAME_TYPE = frozenset(("min", "max", "clamp", "abs", "select"))
 """Functions whose result has the type that arithmetic on their arguments has (of the last two, for `select`)."""
 _MEMBERS = {"_primal": "Tensor", "_grad_in": "Tensor", "_grad_out": "AtomicTensor"}
@@ -291,7 +269,7 @@ class Expressions:
         type_, i = self._unary(i, end)
         while i < end:
             operator, size = self._operator(i)
-            precedence = _BINARY.get(operator, 0)
+            precedence = BINARY.get(operator, 0)
             if precedence < lowest:
                 break
             self._depth += 1
@@ -299,7 +277,7 @@ class Expressions:
                 raise _UnknownError
             other, i = self._binary(i + size, end, precedence + 1)
             self._depth -= 1
-            type_ = _combined(precedence, type_, other)
+            type_ = combined(precedence, type_, other)
         return type_, i
 
     def _unary(self, i: int, end: int) -> tuple[str, int]:
@@ -320,7 +298,7 @@ class Expressions:
         else:
             type_, i = self._postfix(i, end)
         for sign in reversed(signs):
-            type_ = _signed(sign, type_)
+            type_ = signed(sign, type_)
         return type_, i
 
     def _cast(self, i: int, end: int) -> str | None:
@@ -381,27 +359,6 @@ class Expressions:
                 result = values.promoted(result, other)
             return "" if "bool" in types else result  # which overload takes a bool is another matter
         return ""
-
-
-def _combined(precedence: int, one: str, other: str) -> str:
-    """Return the type of an operation on two values, as Slang 2026.12 has it."""
-    if not one or not other:
-        return ""
-    if precedence in _TRUTHS:
-        return "bool" if values.is_scalar(one) and values.is_scalar(other) else ""
-    result = values.promoted(one, other)
-    if precedence in _BITS and not values.is_whole_number(result):
-        return ""
-    if precedence == _SHIFT:
-        result = one if values.vector(other) is None else ""
-    return result if precedence in _BITS and precedence != _SHIFT else values.counted(result)
-
-
-def _signed(sign: str, type_: str) -> str:
-    """Return the type of `-x` and its like; `!` of an integer is an integer."""
-    if sign in ("!", "~") and not values.is_whole_number(type_):
-        return ""
-    return type_ if sign in ("!", "~", "no_diff") else values.counted(type_)
 
 
 def _constraints(generics: tuple[str, ...]) -> Iterator[tuple[str, str]]:
