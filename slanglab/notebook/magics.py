@@ -15,7 +15,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_exp
 
 from slanglab.cells.hazards import reads_files
 from slanglab.cells.report import CellReport
-from slanglab.cells.session import Request
+from slanglab.cells.session import Ran, Request
 from slanglab.cells.source import valid_name
 from slanglab.cells.versions import CompileError
 from slanglab.errors import SlangLabError
@@ -176,15 +176,24 @@ class SlangMagics(Magics):
                 display.show(error.report)
                 error.shown = True
             raise
-        report = ran.report
+        report = self._stale(ran)
         if not options.no_bind:
             bound = bind(self._shell.user_ns, ran, options.name)
             report = replace(report, bound=bound.names, left_alone=bound.left_alone)
         self._show(report, options)
 
+    def _stale(self, ran: Ran) -> CellReport:
+        """Return the report of a run; that of a cell which cannot follow what it imports says so."""
+        cell, report = ran.access.cell, ran.report
+        failed = self._lab.cells.stale_because(cell)
+        if report.state != "unchanged" or not failed or cell.good is None:
+            return report
+        names = tuple(c.key if c.named else c.latest.label for c in failed)
+        return replace(report, state="stale", imports=names, reason="", runs_version=cell.good.description)
+
     def _show(self, report: CellReport, options: argparse.Namespace) -> None:
         wanted = "off" if options.quiet else self._lab.settings["report"]
-        needed = bool(report.diagnostics or report.left_alone or report.gone_stale)
+        needed = bool(report.diagnostics or report.left_alone or report.gone_stale or report.state == "stale")
         if wanted == "off" and not needed:
             return
         short = wanted == "short" and not needed and not options.verbose

@@ -1,12 +1,9 @@
 import itertools
 import re
-from pathlib import Path
 
 import pytest
-from jupyter import NotebookPage, Server, launch
+from pages import NotebookPage, Server, launch
 from playwright.sync_api import sync_playwright
-
-NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from jupyter import NotebookPage, Server, launch
+from pages import NotebookPage, Server, launch
 from playwright.sync_api import Browser, sync_playwright
 
 POLY = """\

@@ -1,13 +1,13 @@
 """Text that wants to be markup or code, in real JupyterLab: it stays text.
 
-Each payload sets `window.__pwned`. The page watches for elements and attributes that can run code (`WATCH` in jupyter.py), for
+Each payload sets `window.__pwned`. The page watches for elements and attributes that can run code (`WATCH` in pages.py), for
 dialogs and for requests to other hosts; the fixture `open_notebook` fails a test that saw any.
 """
 
 import json
 
 import pytest
-from jupyter import NotebookPage
+from pages import NotebookPage
 from playwright.sync_api import TimeoutError, expect
 
 LOAD = "%load_ext slanglab\nimport numpy as np\nimport slanglab as sl"

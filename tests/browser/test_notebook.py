@@ -1,11 +1,12 @@
 """What a user does in a notebook, done in real JupyterLab and Notebook 7."""
 
 import base64
+from pathlib import Path
 
 import pytest
-from conftest import NOTEBOOKS
 from playwright.sync_api import expect
 
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 LOAD = "%load_ext slanglab\nimport numpy as np\nimport slanglab as sl"
 POLY = "%%slang poly\n/// A parabola.\n[Differentiable]\nfloat f(float x) { return x * x; }"
 SHIFTED = "%%slang shifted\nimport poly;\nfloat g(float x) { return f(x - 1); }"
@@ -172,6 +173,12 @@ def test_an_edited_cell_reaches_what_is_held_and_what_imports_it(server, open_no
     expect(notebook.output_area(1).locator(".foot")).to_contain_text("stale now: shifted")
     notebook.run(4)
     assert notebook.text(4) == "[109.0, 104.0]"
+
+    notebook.run(2)
+    expect(notebook.output_area(2).locator(".state b")).to_have_text("stale")
+    expect(notebook.output_area(2).locator(".foot")).to_contain_text(
+        "poly, which it imports, does not compile"
+    )
 
     notebook.edit(1, POLY.replace("x * x", "-x"))
     notebook.restart_and_run_all()
