@@ -195,6 +195,8 @@ class CellSession:
     def release(self) -> None:
         """Let go of every compiled program, so that the device can be closed; the texts stay and `rebuild` compiles them."""
         self._defaults = defaults.Defaults()
+        if self._compiler is not None:
+            self._compiler.session.close()
         self._compiler = None
         self._edits = 0
         if self._graph is not None:
