@@ -85,8 +85,10 @@ class DeviceError(SlangLabError):
     """No device, a device that cannot do what was asked, or a tensor of another device."""
 
 
-class CallError(SlangLabError, ValueError):
+class CallError(SlangLabError, ValueError, RuntimeError):
     """A call was refused.
+
+    slangpy raises ValueError or RuntimeError, by where it notices; code that catches either goes on working.
 
     Attributes
     ----------

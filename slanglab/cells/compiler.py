@@ -10,18 +10,17 @@ from typing import Any
 import slangpy as spy
 
 from slanglab import paths
-from slanglab.cells import bounds
 from slanglab.cells.entries import DOORS, Entry, entries
 from slanglab.cells.entries import text as doors_text
 from slanglab.cells.prepare import Lines, Prepared, prepare
 from slanglab.cells.resolve import MAIN
 from slanglab.cells.slang_session import CellModule, SlangSession
-from slanglab.cells.symbols import Outline, outline
 from slanglab.cells.versions import CompileError, Unit
 from slanglab.engine.outside import Place
 from slanglab.log import LogCapture
-from slanglab.messages import diagnostics
-from slanglab.messages.diagnostics import Diagnostic, SourceText
+from slanglab.text import bounds, diagnostics
+from slanglab.text.diagnostics import Diagnostic, SourceText
+from slanglab.text.symbols import Outline, outline
 
 __all__ = ["Program", "SlangCompiler", "without_version"]
 

@@ -10,10 +10,10 @@ import itertools
 import re
 from typing import Any
 
-from slanglab.cells import symbols
 from slanglab.cells.compiler import Program
 from slanglab.cells.versions import Version
 from slanglab.errors import CallError
+from slanglab.text import symbols
 
 __all__ = ["Defaults", "literal"]
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from slanglab.cells.intrinsics import INTRINSICS
-from slanglab.cells.symbols import Function, Outline
 from slanglab.engine.dispatch import RESERVED
+from slanglab.text.intrinsics import INTRINSICS
+from slanglab.text.symbols import Function, Outline
 
 __all__ = ["DOORS", "Entry", "entries", "text"]
 

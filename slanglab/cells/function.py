@@ -12,9 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from slanglab.cells import symbols
+import slangpy as spy
+from slangpy.core.function import FunctionNode
+from slangpy.core.native import FunctionNodeType
+
 from slanglab.engine import dispatch, overloads
 from slanglab.engine.dispatch import Target
+from slanglab.text import symbols
 
 __all__ = ["FunctionSource", "SlangFunction", "release_all"]
 
@@ -53,9 +57,11 @@ class _Modifier:
     args: tuple[Any, ...] = ()
     kwargs: tuple[tuple[str, Any], ...] = ()
 
-    def apply(self, node: Any) -> Any:
-        attribute = getattr(node, self.name)
-        return attribute if self.name == "bwds" else attribute(*self.args, **dict(self.kwargs))
+    def apply(self, target: Target) -> Target:
+        attribute = getattr(target.node, self.name)
+        kwargs = dict(self.kwargs)
+        node = attribute if self.name == "bwds" else attribute(*self.args, **kwargs)
+        return target.modified(self.name, node, self.args, kwargs)
 
 
 class _Default:
@@ -68,47 +74,55 @@ class _Default:
         return self._text
 
 
-class SlangFunction:
+class SlangFunction(spy.Function):  # type: ignore[misc]
     """A Slang function of a cell, to be called from Python.
 
     Calling it runs it forward; `.bwds(...)` runs it backward. The modifiers are slangpy's: `.map`, `.set`, `.constants`,
     `.return_type`, `.call_group_shape`, `.prelude` and the others return a new function.
+
+    It is a `slangpy.Function`, as slangpy's instances and the user's own code ask for that; nothing of the class is used.
     """
 
     def __init__(
-        self, source: FunctionSource, path: tuple[str, ...], shown: str, modifiers: tuple[_Modifier, ...] = ()
+        self,
+        source: FunctionSource,
+        path: tuple[str, ...],
+        shown: str,
+        parent: SlangFunction | None = None,
+        modifier: _Modifier | None = None,
     ) -> None:
+        FunctionNode.__init__(self, None, FunctionNodeType.kernelgen, None)
         self._source = source
         self._path = path
         self._shown = shown
-        self._modifiers = modifiers
+        self._parent = parent
+        self._modifier = modifier
         self._version: object = None
         self._cached: list[Target] = []
+        self._only: Target | None = None
         self._declared: list[symbols.Function] = []
+        self._backward: SlangFunction | None = None
 
     # ----- finding the function -----
 
     def _targets(self) -> list[Target]:
         version = self._source.version()
         if version is not self._version:
-            found = self._source.targets(self._path)
-            backward = any(m.name == "bwds" for m in self._modifiers)
-            returned = next((m.args[0] for m in reversed(self._modifiers) if m.name == "return_type"), None)
-            targets = []
-            for target, _ in found:
-                node = target.node
-                for modifier in self._modifiers:
-                    node = modifier.apply(node)
-                targets.append(target.modified(node, backward=backward, returned=returned))
+            if self._parent is None or self._modifier is None:
+                found = self._source.targets(self._path)
+                self._cached = [target for target, _ in found]
+                self._declared = [f for _, f in found if f is not None]
+            else:
+                self._cached = [self._modifier.apply(target) for target in self._parent._targets()]
+                self._declared = self._parent._declared
             _resolved.add(self)
-            self._cached = targets
-            self._declared = [f for _, f in found if f is not None]
+            self._only = self._cached[0] if len(self._cached) == 1 else None
             self._version = version
         return self._cached
 
     def release(self) -> None:
         """Let go of slangpy's objects; the next call looks them up again."""
-        self._version, self._cached, self._declared = None, [], []
+        self._version, self._only, self._cached, self._declared = None, None, [], []
 
     def _target(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Target:
         targets = self._targets()
@@ -116,12 +130,14 @@ class SlangFunction:
 
     def _modified(self, name: str, *args: Any, **kwargs: Any) -> SlangFunction:
         modifier = _Modifier(name, args, tuple(kwargs.items()))
-        return SlangFunction(self._source, self._path, self._shown, (*self._modifiers, modifier))
+        return SlangFunction(self._source, self._path, self._shown, self, modifier)
 
     # ----- calling -----
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the function over its arguments; see the function's own signature."""
+        if self._only is not None and self._source.version() is self._version:
+            return dispatch.call(self._only, args, kwargs)
         return dispatch.call(self._target(args, kwargs), args, kwargs)
 
     def call(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -148,7 +164,9 @@ class SlangFunction:
     @property
     def bwds(self) -> SlangFunction:
         """The backward call: the same arguments, gradients written to those that carry one."""
-        return self._modified("bwds")
+        if self._backward is None:
+            self._backward = self._modified("bwds")
+        return self._backward
 
     def bind(self, this: Any) -> SlangFunction:
         """Return the method bound to an instance; slangpy's InstanceList and InstanceTensor do this."""
@@ -206,10 +224,38 @@ class SlangFunction:
         """Raise ValueError: this is no struct."""
         raise ValueError(f"{self._shown} is a function, not a struct")
 
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return self._path[-1]
+
+    @property
+    def module(self) -> Any:
+        """The slangpy module that the function runs in now."""
+        return self._single().module
+
+    @property
+    def root(self) -> Any:
+        """The slangpy function without modifiers."""
+        return self._single().root
+
+    @property
+    def parent(self) -> Any:
+        """What the last modifier was applied to, or None."""
+        return self._parent
+
+    def calc_build_info(self) -> Any:
+        """Return what slangpy's code generator is told of the function."""
+        return self._single().calc_build_info()
+
+    def torch(self) -> Any:
+        """Return slangpy's wrapper for PyTorch."""
+        return self._single().torch()
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return getattr(self._single(), name)  # what slangpy's function has beyond the above
+        return getattr(self._single().root, name)  # what slangpy's function has beyond the above
 
     # ----- describing -----
 
@@ -266,9 +312,15 @@ class SlangFunction:
             declared = [symbols.signature(f) for f in self._declarations()]
         except Exception:  # a repr must not raise, also when the cell has gone
             declared = []
-        applied = "".join(f".{m.name}" + ("" if m.name == "bwds" else "(…)") for m in self._modifiers)
         what = "; ".join(declared) or self._shown
-        return f"<Slang function {self._shown}{applied}: {what}>"
+        return f"<Slang function {self._shown}{self._applied()}: {what}>"
+
+    def _applied(self) -> str:
+        """Return the modifiers as they would be written."""
+        if self._parent is None or self._modifier is None:
+            return ""
+        name = self._modifier.name
+        return f"{self._parent._applied()}.{name}" + ("" if name == "bwds" else "(…)")
 
 
 def _written_type(parameter: symbols.Parameter) -> str:

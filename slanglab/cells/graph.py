@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar, cast
 
 from slanglab.cells.versions import Cell, CompileError, Compiler, Outcome, Unit, Version
-from slanglab.messages.diagnostics import Diagnostic
+from slanglab.text.diagnostics import Diagnostic
 
 __all__ = ["CellGraph"]
 

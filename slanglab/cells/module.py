@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 import slangpy as spy
 
-from slanglab.cells import symbols
 from slanglab.cells.compiler import Program
 from slanglab.cells.function import SlangFunction
 from slanglab.cells.versions import Cell, Version
@@ -20,6 +19,8 @@ from slanglab.engine.dispatch import Target
 from slanglab.engine.parameters import parameters
 from slanglab.errors import DeviceError, NameNotFoundError, SlangLabError
 from slanglab.scalars import SCALARS
+from slanglab.text import symbols
+from slanglab.text.names import means_something
 
 __all__ = ["CellAccess", "SlangModule", "SlangStruct", "cell_of"]
 
@@ -56,6 +57,8 @@ class CellAccess:
         self.cell = cell
         self.shown = shown
         self._around = around
+        self._functions: dict[str, SlangFunction] = {}
+        self._functions_of: object = None
 
     def version(self) -> Version[Program]:
         """Return the version that runs.
@@ -99,11 +102,17 @@ class CellAccess:
 
     def lookup(self, name: str) -> Any:
         """Return the function, struct or type called `name`, or None."""
-        if name in self.names():
-            return self.own(name)
-        for other in self.imported():
-            if name in other.names():
-                return other.own(name)
+        version = self.version()
+        if version is not self._functions_of:
+            self._functions, self._functions_of = {}, version
+        if (known := self._functions.get(name)) is not None:
+            return known
+        owner = next((a for a in (self, *self.imported()) if name in a.names()), None)
+        if owner is not None:
+            found = owner.own(name)
+            if isinstance(found, SlangFunction):
+                self._functions[name] = found
+            return found
         if _BUILT_IN.fullmatch(name):
             return self.version().program.module.find_struct(name)
         return None
@@ -120,13 +129,21 @@ class CellAccess:
         if (found := self.lookup(name)) is not None:
             return found
         base = re.split(r"[<(]", name, maxsplit=1)[0].strip()
+        if "(" in name:
+            # slangpy looks up `f(float)` among overloads and crashes the process where there are some
+            raise NameNotFoundError(
+                f"{self.shown}[{name!r}] names one overload by its parameters, which slangpy cannot look up",
+                hint=f"call `{self.shown}[{base!r}](…)`: the arguments choose the overload",
+            )
         for access in (self, *self.imported()):
-            qualified = {f.qualified for f in access.outline().functions}
-            if base in qualified:
+            if not means_something(name, access.outline()):
+                continue
+            if base in {f.qualified for f in access.outline().functions}:
                 return SlangFunction(access, (name,), f"{access.shown}[{name!r}]")
             if base in {s.qualified for s in access.outline().structs}:
                 return access._struct(name)
-        return self.version().program.module.find_struct(name)
+            return access.version().program.module.find_struct(name)
+        return None
 
     def _struct(self, name: str) -> SlangStruct | None:
         program = self.version().program
@@ -190,7 +207,10 @@ class CellAccess:
         node = plain.try_get_child(name) if plain is not None else None
         if node is None:
             raise SlangLabError(f"{self.shown}.{struct} no longer has a method {name}")
-        return self._made(version, node, f"{self.shown}.{struct}.{name}", declared, False), declared
+        target = self._made(version, node, f"{self.shown}.{struct}.{name}", declared, False)
+        function = target.slang_function
+        target.this_first = target.checked and not function.static and not function.is_constructor
+        return target, declared
 
     def _defaults(
         self, version: Version[Program], declared: symbols.Function
@@ -219,7 +239,7 @@ class CellAccess:
             program.device,
             defaults=defaults,
             by_position=door,
-            checked=not slang_function.is_overloaded and declared is not None,
+            checked=not slang_function.is_overloaded,
             messages=program.messages,
             after=partial(self._after, program, called) if self._around.prints(self.cell) else None,
         )
@@ -229,37 +249,6 @@ class CellAccess:
         error = outside.error(self._around.finished(program), program.places, called)
         if error is not None:
             raise error
-
-
-class _Method(spy.Function):  # type: ignore[misc]
-    """A method as slangpy's instances want it, which look for its own class; everything it does goes to the proxy."""
-
-    def __init__(self, node: spy.Function, function: SlangFunction) -> None:
-        super().__init__(node.module, node._slang_func)
-        self._this_type = node._this_type
-        self._function = function
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._function(*args, **kwargs)
-
-    def bind(self, this: Any) -> SlangFunction:
-        return self._function.bind(this)
-
-    def as_func(self) -> SlangFunction:
-        return self._function
-
-    @property
-    def bwds(self) -> SlangFunction:
-        return self._function.bwds
-
-    def map(self, *args: Any, **kwargs: Any) -> SlangFunction:
-        return self._function.map(*args, **kwargs)
-
-    def return_type(self, return_type: Any) -> SlangFunction:
-        return self._function.return_type(return_type)
-
-    def __repr__(self) -> str:
-        return repr(self._function)
 
 
 class SlangStruct(spy.Struct):  # type: ignore[misc]
@@ -278,10 +267,7 @@ class SlangStruct(spy.Struct):  # type: ignore[misc]
                 return None
         elif isinstance(child, spy.Struct):
             return SlangStruct(self.module, child.struct, self._access)
-        function = SlangFunction(
-            self._access, (self.full_name, name), f"{self._access.shown}.{self.name}.{name}"
-        )
-        return _Method(child, function) if child is not None else function
+        return SlangFunction(self._access, (self.full_name, name), f"{self._access.shown}.{self.name}.{name}")
 
 
 class SlangModule:
@@ -346,4 +332,4 @@ def _missing(access: CellAccess, name: str) -> NameNotFoundError:
     known = [n for a in (access, *access.imported()) for n in a.names()]
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean `{near[0]}`?" if near else f"it has {', '.join(known) or 'none'}"
-    return NameNotFoundError(f"the cell {access.shown} has no function or type {name!r}", hint=hint)
+    return NameNotFoundError(f"the cell {access.shown} has no function or type named {name!r}", hint=hint)

@@ -9,15 +9,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from slanglab.cells import bounds, indices
-from slanglab.cells.accesses import Accesses
-from slanglab.cells.edits import Columns, Edit, RewrittenText, rewrite
-from slanglab.cells.imports import import_edits
 from slanglab.cells.resolve import MAIN
-from slanglab.cells.symbols import Outline, outline
 from slanglab.cells.versions import Unit
 from slanglab.engine.outside import Place
-from slanglab.messages.diagnostics import Diagnostic, SourceText
+from slanglab.text import bounds, indices
+from slanglab.text.accesses import Accesses
+from slanglab.text.diagnostics import Diagnostic, SourceText
+from slanglab.text.edits import Columns, Edit, RewrittenText, rewrite
+from slanglab.text.imports import import_edits
+from slanglab.text.symbols import Outline, outline
 
 __all__ = ["Lines", "Prepared", "prepare"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from slanglab.messages.diagnostics import Diagnostic
+from slanglab.text.diagnostics import Diagnostic
 
 __all__ = ["CellReport", "FunctionRow", "ParameterRow", "State"]
 

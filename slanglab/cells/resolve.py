@@ -14,9 +14,9 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from slanglab.cells.source import clean
-from slanglab.cells.symbols import Import, Include, Outline, outline
-from slanglab.messages.diagnostics import Diagnostic
+from slanglab.text.diagnostics import Diagnostic
+from slanglab.text.source import clean
+from slanglab.text.symbols import Import, Include, Outline, outline
 
 __all__ = ["MAIN", "FileModule", "Resolution", "Resolver", "SourceFile", "file_key"]
 

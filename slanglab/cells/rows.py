@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from slanglab.cells import symbols
 from slanglab.cells.compiler import Program
 from slanglab.cells.report import FunctionRow, ParameterRow
 from slanglab.engine.dispatch import RESERVED
+from slanglab.text import symbols
 
 __all__ = ["function_rows"]
 

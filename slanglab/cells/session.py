@@ -15,12 +15,10 @@ from typing import Any
 
 import slangpy as spy
 
-from slanglab.cells import defaults, source, symbols
+from slanglab.cells import defaults
 from slanglab.cells.compiler import Program, SlangCompiler, without_version
-from slanglab.cells.expansion import expansion_problems
 from slanglab.cells.function import release_all
 from slanglab.cells.graph import CellGraph
-from slanglab.cells.limitations import limitations
 from slanglab.cells.module import CellAccess, SlangModule
 from slanglab.cells.report import CellReport
 from slanglab.cells.resolve import FileModule, Resolver
@@ -29,8 +27,11 @@ from slanglab.cells.versions import Cell, CompileError, Outcome, Unit, Version
 from slanglab.errors import SlangLabError
 from slanglab.log import LogCapture
 from slanglab.memory import give_back
-from slanglab.messages.diagnostics import Diagnostic, SourceText
 from slanglab.messages.hints import hint
+from slanglab.text import source, symbols
+from slanglab.text.diagnostics import Diagnostic, SourceText
+from slanglab.text.expansion import expansion_problems
+from slanglab.text.limitations import limitations
 
 __all__ = ["CellSession", "Ran", "Request"]
 

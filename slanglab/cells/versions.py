@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from slanglab.cells.report import CellReport
 from slanglab.errors import SlangLabError
-from slanglab.messages.diagnostics import Diagnostic
+from slanglab.text.diagnostics import Diagnostic
 
 __all__ = ["Cell", "CompileError", "Compiler", "Outcome", "Unit", "Version"]
 

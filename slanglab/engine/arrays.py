@@ -7,7 +7,7 @@ byte-swapped array ends in `std::bad_cast`. Here each value becomes what the par
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +50,8 @@ class Converter:
     device : slangpy.Device
     function : str
         The function as the user wrote it, for messages.
+    mapping : mapping of str to object
+        What `.map(...)` says about each parameter.
 
     Attributes
     ----------
@@ -63,6 +65,7 @@ class Converter:
 
     device: spy.Device
     function: str
+    mapping: Mapping[str, Any] = field(default_factory=dict)
     after: list[Callable[[], None]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     empty: bool = False
@@ -133,9 +136,24 @@ class Converter:
                 "`%slang device list` shows which one is current",
                 where,
             )
-        if 0 in tensor.shape.as_tuple():
+        shape = tensor.shape.as_tuple()
+        if spec.element_shape and spec.kind != "tensor":
+            # slangpy reads the numbers that a vector lacks from the next row, or from behind the buffer
+            self._check_element((*shape, *tensor.dtype.shape.as_tuple()), spec, where, tensor)
+        if 0 in shape:
             self.empty = True
         return tensor
+
+    def check_result(self, result: Any, spec: Parameter) -> None:
+        """Check what was given as `_result`, which slangpy fills or, in a backward call, reads the seed from.
+
+        Raises
+        ------
+        ArgumentError
+            For a tensor of another device, or one that cannot hold the results.
+        """
+        if isinstance(result, spy.Tensor):
+            self._tensor(result, spec, "")
 
     def _float(self, value: float, spec: Parameter, where: str) -> Any:
         dtype = spec.dtype
@@ -186,7 +204,7 @@ class Converter:
             return (
                 [float(v) for v in numbers] if spec.dtype is not None and spec.dtype.kind == "f" else numbers
             )
-        if spec.kind in ("struct", "other") or any(isinstance(v, (dict, spy.Tensor)) for v in value):
+        if spec.dtype is None or any(isinstance(v, dict) or _is_slangpys(v) for v in value):
             return list(value)
         try:
             array = np.array(value)
@@ -221,6 +239,8 @@ class Converter:
 
     def _array(self, array: Any, spec: Parameter, where: str, given: object = None) -> Any:
         shown = array if given is None else given
+        if array.dtype.kind == "V" and spec.dtype is None:
+            return array  # a structured array, for a struct
         if array.dtype.kind not in _NUMERIC:
             raise self.refuse(
                 spec,
@@ -230,7 +250,7 @@ class Converter:
                 where,
             )
         if spec.kind in ("struct", "other") or spec.dtype is None:
-            return array
+            return array if spec.writes else contiguous(array, array.dtype)
         if array.ndim == 0 and spec.kind == "scalar" and not spec.writes:
             return self.convert(array.item(), spec, where)
         self._check_shape(array, spec, where, shown)
@@ -244,21 +264,32 @@ class Converter:
         return ready
 
     def _check_shape(self, array: Any, spec: Parameter, where: str, shown: object) -> None:
-        rank = len(spec.element_shape)
-        if rank and array.shape[-rank:] != spec.element_shape:
+        self._check_element(array.shape, spec, where, shown)
+        axes = array.ndim - len(spec.element_shape)
+        if spec.kind == "tensor" and axes < spec.dims:
             raise self.refuse(
-                spec,
-                shown,
-                f"has shape {array.shape}, but the last {'axis' if rank == 1 else f'{rank} axes'} must be {spec.element_shape}",
-                where=where,
+                spec, shown, f"has {axes} dimensions, but {spec.type} has {spec.dims}", where=where
             )
-        if spec.kind == "tensor" and array.ndim - rank != spec.dims:
-            raise self.refuse(
-                spec,
-                shown,
-                f"has {array.ndim - rank} dimensions, but {spec.type} has {spec.dims}",
-                where=where,
-            )
+
+    def _check_element(self, shape: tuple[int, ...], spec: Parameter, where: str, shown: object) -> None:
+        """Check that the last axes make one element of the parameter: a row of 3 for a float3."""
+        element = spec.element_shape
+        rank = len(element)
+        if not rank or shape[-rank:] == element or self._is_mapped(shape, spec):
+            return
+        axes = ", ".join(["…", *(str(n) for n in element)])
+        raise self.refuse(
+            spec, shown, f"has shape {shape}, which does not match the expected shape ({axes})", where=where
+        )
+
+    def _is_mapped(self, shape: tuple[int, ...], spec: Parameter) -> bool:
+        """Tell whether `.map(...)` says how these axes make elements: by a type, or by using up all axes."""
+        mapped = self.mapping.get(spec.name)
+        if mapped is None:
+            return False
+        if isinstance(mapped, (tuple, list)) and all(isinstance(axis, int) for axis in mapped):
+            return len(shape) == len(mapped)
+        return str(getattr(mapped, "full_name", mapped)) != spec.type
 
     def _as_dtype(self, array: Any, spec: Parameter, where: str, shown: object) -> Any:
         wanted = spec.dtype
@@ -322,6 +353,10 @@ class Converter:
             array[...] = np.asarray(read()).reshape(array.shape)
 
         self.after.append(copy)
+
+
+def _is_slangpys(value: object) -> bool:
+    return type(value).__module__.split(".", 1)[0] == "slangpy"
 
 
 def _element_type(spec: Parameter) -> str:

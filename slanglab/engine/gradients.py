@@ -15,7 +15,7 @@ from slanglab.engine.parameters import Parameter
 from slanglab.errors import ArgumentError, CallError
 from slanglab.values import describe_value
 
-__all__ = ["check_backward", "check_concrete", "gradient_mask", "has_gradient"]
+__all__ = ["check_backward", "check_concrete", "has_gradient", "kernel_key"]
 
 
 def has_gradient(value: Any) -> bool:
@@ -30,14 +30,47 @@ def has_gradient(value: Any) -> bool:
     return hasattr(value, "grad") or hasattr(value, "get_this")
 
 
-def gradient_mask(values: Iterable[Any]) -> str:
-    """Return which of the arguments are tensors with gradients, as text: part of the key of a kernel."""
-    return "".join(
-        (("r" if v.grad_in is not None else "-") + ("w" if v.grad_out is not None else "-"))
-        if isinstance(v, spy.Tensor)
-        else "."
-        for v in values
-    )
+def kernel_key(values: Iterable[Any], with_gradients: bool) -> str:
+    """Return in which way arguments differ that slangpy's kernel cache takes for the same, as text.
+
+    Those are which tensors carry gradients, inside of dicts and lists too, and what texture a view is of.
+
+    Parameters
+    ----------
+    values : iterable of object
+    with_gradients : bool
+        True where a kernel depends on which tensors carry gradients.
+
+    Returns
+    -------
+    str
+        Empty when there is no such difference.
+    """
+    found: list[str] = []
+    for value in values:
+        _add_key(found, value, with_gradients)
+    return "".join(found)
+
+
+def _add_key(found: list[str], value: Any, with_gradients: bool) -> None:
+    if isinstance(value, spy.Tensor):
+        if with_gradients:
+            found.append("r" if value.grad_in is not None else "-")
+            found.append("w" if value.grad_out is not None else "-")
+    elif isinstance(value, spy.TextureView):
+        texture = value.texture.desc
+        found.append(f"[{texture.type.name} {texture.array_length} {texture.format.name} {texture.usage}]")
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            _add_key(found, inner, with_gradients)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            if isinstance(inner, (spy.Tensor, spy.TextureView, Mapping, list, tuple)):
+                _add_key(found, inner, with_gradients)
+    elif hasattr(value, "get_this"):
+        inner = getattr(value, "_data", None)  # InstanceList; its `get_this` may do more than return it
+        if isinstance(inner, (spy.Tensor, Mapping)):
+            _add_key(found, inner, with_gradients)
 
 
 def _is_concrete(spec: Parameter) -> bool:
@@ -72,7 +105,12 @@ def check_concrete(function: str, specs: Sequence[Parameter], values: Mapping[st
 
 
 def check_backward(
-    function: str, specs: Sequence[Parameter], values: Mapping[str, Any], result: Any, returns: bool
+    function: str,
+    specs: Sequence[Parameter],
+    values: Mapping[str, Any],
+    result: Any,
+    returns: bool,
+    this: Any = None,
 ) -> None:
     """Refuse a backward call that would leave zeros, or nothing.
 
@@ -87,6 +125,8 @@ def check_backward(
         What was given as `_result`; None when nothing was.
     returns : bool
         True when the function returns a value, whose cotangent `_result` carries.
+    this : object
+        The instance that a method is called for.
 
     Raises
     ------
@@ -105,7 +145,7 @@ def check_backward(
                 given=f"{describe_value(value)}, without a gradient",
                 hint=f"attach one first: `{spec.name} = {spec.name}.with_grads()`",
             )
-    if not any(has_gradient(v) for v in values.values()):
+    if not any(has_gradient(v) for v in (*values.values(), this)):
         names = [s.name for s in specs if isinstance(values.get(s.name), spy.Tensor)]
         example = names[0] if names else (specs[0].name if specs else "x")
         raise CallError(

@@ -81,7 +81,10 @@ def _scalar_of(slang_type: Any) -> tuple[np.dtype[Any] | None, tuple[int, ...]]:
             shape.extend(slang_type.shape.as_tuple())
             slang_type = slang_type.element_type and slang_type.element_type.element_type
         elif kind in ("VectorType", "ArrayType"):
-            shape.append(int(slang_type.shape.as_tuple()[0]))
+            length = int(slang_type.shape.as_tuple()[0])
+            if length <= 0:  # a length that the call decides: `float[N]` of a generic function
+                return None, ()
+            shape.append(length)
             slang_type = slang_type.element_type
         else:
             return None, ()
@@ -95,6 +98,9 @@ def parameter(
 ) -> Parameter:
     """Describe one parameter or field from slangpy's reflection of its type."""
     kind: Kind = _KINDS.get(type(slang_type).__name__, "other")
+    if kind == "struct" and slang_type.is_generic:
+        # Reading the fields of a struct whose types are open makes slangpy take it for a closed one from then on.
+        kind = "other"
     reads, writes = io in ("inn", "inout"), io in ("out", "inout")
     dims = 0
     fields: dict[str, Parameter] = {}

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import cache
+from typing import Any, cast
 
 from slanglab.errors import CallError
 from slanglab.messages import refused_arguments as arguments
 from slanglab.messages import refused_kernels as kernels
-from slanglab.messages.diagnostics import Diagnostic
 from slanglab.messages.hints import python_hint
 from slanglab.messages.refusal import KernelError, Refusal, describe, first_line, text_of
+from slanglab.text.diagnostics import Diagnostic
 
 __all__ = ["KernelError", "describe", "explain"]
 
@@ -46,10 +47,25 @@ def explain(
         With slangpy's own text in `details`. This function does not raise.
     """
     try:
-        return _explain(Refusal(exc, function, dict(values or {}), messages))
+        return _as_slangpys(_explain(Refusal(exc, function, dict(values or {}), messages)), exc)
     except Exception:
         details = text_of(exc)
         return CallError(f"{function}: slangpy refused the call", function=function, details=details or None)
+
+
+@cache
+def _joined(ours: Any, theirs: Any) -> Any:
+    return type(ours.__name__, (ours, theirs), {"__module__": ours.__module__, "__doc__": ours.__doc__})
+
+
+def _as_slangpys(error: CallError, exc: BaseException) -> CallError:
+    """Make an error one of slangpy's class too, so that code which catches that goes on working."""
+    theirs: Any = type(exc)
+    if theirs.__module__.split(".", 1)[0] == "slangpy" and not isinstance(error, theirs):
+        error.__class__ = _joined(cast(Any, type(error)), theirs)
+        for name, value in vars(exc).items():
+            error.__dict__.setdefault(name, value)
+    return error
 
 
 def _explain(refusal: Refusal) -> CallError:

@@ -11,10 +11,10 @@ import difflib
 import re
 import unicodedata
 
-from slanglab.cells.outline import Outline
-from slanglab.messages.diagnostics import Diagnostic
 from slanglab.messages.hint_words import ATTRIBUTES, ELSEWHERE, INTRINSICS, LOOKALIKES, SLANGPY_NAMES
 from slanglab.messages.hints_python import closest, python_hint
+from slanglab.text.diagnostics import Diagnostic
+from slanglab.text.outline import Outline
 
 __all__ = ["closest", "hint", "python_hint"]
 

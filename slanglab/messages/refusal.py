@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slanglab.errors import CallError
-from slanglab.messages.diagnostics import Diagnostic
 from slanglab.scalars import type_name
+from slanglab.text.diagnostics import Diagnostic
 from slanglab.values import describe_value
 
 __all__ = ["KernelError", "Refusal", "Signature", "describe", "first_line", "signatures", "text_of"]

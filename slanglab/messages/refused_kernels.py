@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 
 from slanglab.errors import CallError
-from slanglab.messages.diagnostics import parse
 from slanglab.messages.hints import closest, hint, python_hint
 from slanglab.messages.refusal import KernelError, Refusal, first_line
+from slanglab.text.diagnostics import parse
 
 # ----- backward calls -----
 

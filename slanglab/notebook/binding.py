@@ -8,7 +8,7 @@ from typing import Any
 
 from slanglab.cells.module import SlangModule, cell_of
 from slanglab.cells.session import Ran
-from slanglab.cells.source import python_name
+from slanglab.text.source import python_name
 
 __all__ = ["Bound", "bind"]
 

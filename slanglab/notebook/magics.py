@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
-from slanglab.cells.hazards import reads_files
 from slanglab.cells.report import CellReport
 from slanglab.cells.session import Ran, Request
-from slanglab.cells.source import valid_name
 from slanglab.cells.versions import CompileError
 from slanglab.errors import SlangLabError
 from slanglab.notebook import commands, display
 from slanglab.notebook.binding import bind
+from slanglab.text.hazards import reads_files
+from slanglab.text.source import valid_name
 
 if TYPE_CHECKING:
     from slanglab.lab import Lab

@@ -10,7 +10,7 @@ import unicodedata
 from dataclasses import dataclass
 from itertools import accumulate
 
-from slanglab.messages.diagnostics import Diagnostic
+from slanglab.text.diagnostics import Diagnostic
 
 __all__ = ["Line", "excerpt", "visible", "width"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from slanglab import look
 from slanglab.cells.report import CellReport, FunctionRow, ParameterRow
-from slanglab.messages.diagnostics import Diagnostic
+from slanglab.text.diagnostics import Diagnostic
 from slanglab.widgets.excerpt import Line, excerpt
 from slanglab.widgets.markup import attribute, code, escape, highlight, icon, inline
 from slanglab.widgets.wording import Wording, main_message, place_from, wording

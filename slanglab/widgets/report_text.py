@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from slanglab import look
 from slanglab.cells.report import CellReport, FunctionRow, ParameterRow
-from slanglab.messages.diagnostics import Diagnostic
+from slanglab.text.diagnostics import Diagnostic
 from slanglab.widgets.excerpt import excerpt, visible
 from slanglab.widgets.wording import main_message, place_from, wording
 

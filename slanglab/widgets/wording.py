@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from slanglab import look
 from slanglab.cells.report import CellReport, FunctionRow
-from slanglab.messages.diagnostics import Diagnostic
+from slanglab.text.diagnostics import Diagnostic
 
 __all__ = ["Wording", "compile_fact", "functions_in", "main_message", "place_from", "wording"]
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import slanglab
-from slanglab.cells.accesses import Accesses
-from slanglab.cells.symbols import outline
 from slanglab.scalars import type_name
+from slanglab.text.accesses import Accesses
+from slanglab.text.symbols import outline
 
 DECLARED = """static const uint N = 3;
 struct Point { int row; uint column; };
@@ -163,7 +163,7 @@ def test_any_mix_of_integer_indices_has_the_right_gradients(device, rng, bounds)
 
 
 def test_the_conversion_is_still_needed():
-    """When this fails slangpy has been mended, and `slanglab.cells.indices` can go."""
+    """When this fails slangpy has been mended, and `slanglab.text.indices` can go."""
     done = in_a_process(
         """
         import numpy as np, slangpy as spy

@@ -29,7 +29,11 @@ def built(tmp_path_factory):
     with tarfile.open(sdist) as archive:
         archive.extractall(folder, filter="data")
     source = folder / sdist.name.removesuffix(".tar.gz")
-    bare = str(Path(sys.executable).parent) if not (Path(sys.executable).parent / "node").exists() else "/nonexistent"
+    bare = (
+        str(Path(sys.executable).parent)
+        if not (Path(sys.executable).parent / "node").exists()
+        else "/nonexistent"
+    )
     python("-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(source), PATH=bare)
     (wheel,) = folder.glob("*.whl")
     return sdist, wheel

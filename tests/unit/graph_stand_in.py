@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from slanglab.cells.versions import CompileError, Unit
-from slanglab.messages.diagnostics import Diagnostic
+from slanglab.text.diagnostics import Diagnostic
 
 
 def unit(value: int, imports: tuple[str, ...] = (), *, broken: bool = False, label: str = "In[1]") -> Unit:

@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from slanglab.messages.diagnostics import SourceText, parse
+from slanglab.text.diagnostics import SourceText, parse
 
 _ALL = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 COMPILES = _ALL["compiles"]

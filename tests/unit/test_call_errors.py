@@ -8,7 +8,7 @@ from slangpy_texts import CALLS
 
 from slanglab.errors import CallError
 from slanglab.messages.call_errors import KernelError, describe, explain
-from slanglab.messages.diagnostics import SourceText, parse
+from slanglab.text.diagnostics import SourceText, parse
 
 X4 = np.arange(4, dtype=np.float32)
 READ_ONLY = X4.copy()

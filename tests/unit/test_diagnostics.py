@@ -6,8 +6,8 @@ import string
 import pytest
 from slangpy_texts import COMPILES, messages, rename
 
-from slanglab.cells.imports import rewrite_imports
-from slanglab.messages.diagnostics import GENERATED, SourceText, parse
+from slanglab.text.diagnostics import GENERATED, SourceText, parse
+from slanglab.text.imports import rewrite_imports
 
 KERNEL = "0fae0a12e8d8ef2e43a9a9888d99a2e4dd129939"
 

@@ -3,9 +3,9 @@
 import pytest
 from slangpy_texts import COMPILES, messages
 
-from slanglab.cells.symbols import outline
-from slanglab.messages.diagnostics import Diagnostic
 from slanglab.messages.hints import closest, hint, python_hint
+from slanglab.text.diagnostics import Diagnostic
+from slanglab.text.symbols import outline
 
 
 def first_hint(case):
@@ -220,7 +220,10 @@ NUMPY = (
         (AttributeError("module 'slangpy' has no attribute 'NDBuffer'"), "`spy.Tensor.empty("),
         (AttributeError("type object 'Tensor' has no attribute 'ones'"), "`slanglab.ones((4,))`"),
         # Python 3.12 and newer name the module too
-        (AttributeError("type object 'slangpy.native_func.Tensor' has no attribute 'ones'"), "`slanglab.ones((4,))`"),
+        (
+            AttributeError("type object 'slangpy.native_func.Tensor' has no attribute 'ones'"),
+            "`slanglab.ones((4,))`",
+        ),
         (AttributeError("'Tensor' object has no attribute 'item'"), "`t.to_numpy().item()`"),
         (AttributeError("'Tensor' object has no attribute 'zero_grad'"), "`t.grad.clear()`"),
         (AttributeError("'Function' object has no attribute 'backward'"), "`f.bwds(x, _result=y)`"),

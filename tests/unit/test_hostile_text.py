@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from IPython.core.error import UsageError
 
-from slanglab.cells.expansion import expansion_problems, largest_expansion, pasted
-from slanglab.cells.hazards import find_hazards, reads_files
 from slanglab.cells.resolve import Resolver
-from slanglab.cells.source import clean, valid_name
-from slanglab.cells.symbols import outline
-from slanglab.cells.tokens import scan
 from slanglab.notebook.magics import parse_line
 from slanglab.settings import Settings
+from slanglab.text.expansion import expansion_problems, largest_expansion, pasted
+from slanglab.text.hazards import find_hazards, reads_files
+from slanglab.text.source import clean, valid_name
+from slanglab.text.symbols import outline
+from slanglab.text.tokens import scan
 
 SECRET = "SECRET_WORDS"
 

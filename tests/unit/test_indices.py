@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slanglab.cells import bounds
-from slanglab.cells.accesses import Accesses
-from slanglab.cells.edits import Edit, rewrite
-from slanglab.cells.indices import convert
 from slanglab.cells.prepare import prepare
 from slanglab.cells.resolve import MAIN
-from slanglab.cells.symbols import outline
 from slanglab.cells.versions import Unit
-from slanglab.messages.diagnostics import SourceText
+from slanglab.text import bounds
+from slanglab.text.accesses import Accesses
+from slanglab.text.diagnostics import SourceText
+from slanglab.text.edits import Edit, rewrite
+from slanglab.text.indices import convert
+from slanglab.text.symbols import outline
 
 HEAD = (
     "[Differentiable] void f(int i, uint u, uint3 tid, int2 p, IDiffTensor<float, 2> W, IDiffTensor<float, 1> x, "

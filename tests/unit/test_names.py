@@ -1,7 +1,7 @@
 import pytest
 
-from slanglab.cells.names import means_something
-from slanglab.cells.symbols import outline
+from slanglab.text.names import means_something
+from slanglab.text.symbols import outline
 
 PARSED = outline(
     "namespace ns { float q(float x) { return x; } }\nT gen<T : IFloat, let N : int>(T x) { return x; }\n"
@@ -13,7 +13,15 @@ PARSED = outline(
     "name",
     [
         *("f", "ns::q", "S", "S::st", "G<float>", "G<S>", "gen", "gen<float3, 2>", "G<vector<float, 3>>"),
-        *("float", "float3", "half2x4", "vector<float,3>", "matrix<float, 2, 3>", "Tensor<float, 1>", "Tensor<S,2>"),
+        *(
+            "float",
+            "float3",
+            "half2x4",
+            "vector<float,3>",
+            "matrix<float, 2, 3>",
+            "Tensor<float, 1>",
+            "Tensor<S,2>",
+        ),
     ],
 )
 def test_names_that_mean_something(name):
@@ -23,9 +31,39 @@ def test_names_that_mean_something(name):
 @pytest.mark.parametrize(
     "name",
     [
-        *("", "-", "a b", "a<b", "float*", "float5", "f<float>", "f(", "f(float)", "S<float>", "S<float, float>"),
-        *("G<>", "G<float", "G<float>>", "G<nope>", "gen<float3>", "matrix<S, int>", "matrix<float,2>", "Tensor<float>"),
-        *("typeof(f)", "no::such", "::f", "f::", "<img src=x onerror=alert(1)>", "vector<S,3>", "float3<2>", "1"),
+        *(
+            "",
+            "-",
+            "a b",
+            "a<b",
+            "float*",
+            "float5",
+            "f<float>",
+            "f(",
+            "f(float)",
+            "S<float>",
+            "S<float, float>",
+        ),
+        *(
+            "G<>",
+            "G<float",
+            "G<float>>",
+            "G<nope>",
+            "gen<float3>",
+            "matrix<S, int>",
+            "matrix<float,2>",
+            "Tensor<float>",
+        ),
+        *(
+            "typeof(f)",
+            "no::such",
+            "::f",
+            "f::",
+            "<img src=x onerror=alert(1)>",
+            "vector<S,3>",
+            "float3<2>",
+            "1",
+        ),
         "G<" * 200 + "float" + ">" * 200,
     ],
 )

@@ -9,8 +9,8 @@ from slangpy_texts import COMPILES, messages
 from slanglab.cells.report import CellReport, FunctionRow, ParameterRow
 from slanglab.errors import CallError, DeviceError, SlangLabError
 from slanglab.messages.call_errors import KernelError
-from slanglab.messages.diagnostics import GENERATED, Diagnostic, SourceText
 from slanglab.messages.hints import hint
+from slanglab.text.diagnostics import GENERATED, Diagnostic, SourceText
 from slanglab.widgets import errors, report
 from slanglab.widgets.excerpt import excerpt, visible, width
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slanglab.cells.source import clean, python_name, rewrite_imports, valid_name
-from slanglab.cells.tokens import scan
-from slanglab.messages.diagnostics import Diagnostic
+from slanglab.text.diagnostics import Diagnostic
+from slanglab.text.source import clean, python_name, rewrite_imports, valid_name
+from slanglab.text.tokens import scan
 
 F = "float f(float x) {\n    return x + 1;\n}\n"
 

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from slanglab.cells.symbols import Function, Outline, Struct, outline, signature
+from slanglab.text.symbols import Function, Outline, Struct, outline, signature
 
 
 def read(text: str) -> Outline:

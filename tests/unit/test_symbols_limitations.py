@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from slanglab.cells.symbols import limitations, outline
-from slanglab.messages.diagnostics import Diagnostic
+from slanglab.text.diagnostics import Diagnostic
+from slanglab.text.symbols import limitations, outline
 
 
 def said(text: str) -> list[Diagnostic]:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slanglab.cells.source import clean, rewrite_imports
-from slanglab.cells.symbols import limitations, outline, signature
+from slanglab.text.source import clean, rewrite_imports
+from slanglab.text.symbols import limitations, outline, signature
 
 GOOD = [
     "/// Doc.\n[Differentiable]\nfloat NAME(float a, float b = 2)\n{\n    if (a > b) { return a; }\n    return b;\n}\n",
@@ -277,7 +277,7 @@ def test_what_slangpy_ships_is_read_without_an_error() -> None:
     wrong = {}
     for path in files:
         text, diagnostics = clean(path.read_text(encoding="utf-8"))
-        # The compiler's own modules consist of several files; a cell cannot (slanglab.cells.hazards).
+        # The compiler's own modules consist of several files; a cell cannot (slanglab.text.hazards).
         assert {d.code for d in diagnostics} <= {"import-form", "more"}, path
         if (errors := outline(text).errors) and path.name != "test_shader_compile_error.slang":
             wrong[path.name] = errors

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slanglab.cells.source import clean
-from slanglab.cells.symbols import outline
+from slanglab.text.source import clean
+from slanglab.text.symbols import outline
 
 tree_sitter = pytest.importorskip("tree_sitter")
 tree_sitter_slang = pytest.importorskip("tree_sitter_slang")

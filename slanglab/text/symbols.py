@@ -6,8 +6,8 @@ order of fields, and generic functions (slangpy 0.43.1); they come from here.
 
 from __future__ import annotations
 
-from slanglab.cells.limitations import limitations
-from slanglab.cells.outline import (
+from slanglab.text.limitations import limitations
+from slanglab.text.outline import (
     Direction,
     Field,
     Function,
@@ -21,7 +21,7 @@ from slanglab.cells.outline import (
     Variable,
     signature,
 )
-from slanglab.cells.reading.declarations import read
+from slanglab.text.reading.declarations import read
 
 __all__ = [
     "Direction",
@@ -47,7 +47,7 @@ def outline(text: str) -> Outline:
     Parameters
     ----------
     text : str
-        Any text, best one from `slanglab.cells.source.clean`: lines end at newlines. Nothing raises; what makes no sense is
+        Any text, best one from `slanglab.text.source.clean`: lines end at newlines. Nothing raises; what makes no sense is
         left out and its place is in `Outline.errors`.
 
     Returns

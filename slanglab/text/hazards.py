@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from slanglab.cells.expansion import pasted
-from slanglab.cells.tokens import Token, scan
+from slanglab.text.expansion import pasted
+from slanglab.text.tokens import Token, scan
 
 __all__ = ["MOST_WORDS", "Hazard", "find_hazards", "reads_files"]
 
@@ -55,7 +55,7 @@ def find_hazards(text: str, tokens: Sequence[Token]) -> list[Hazard]:
     text : str
         Lines end at newlines.
     tokens : sequence of Token
-        The result of `slanglab.cells.tokens.scan`.
+        The result of `slanglab.text.tokens.scan`.
 
     Returns
     -------

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from slanglab.cells.tokens import Positions, Token, scan
-from slanglab.messages.diagnostics import Diagnostic
+from slanglab.text.diagnostics import Diagnostic
+from slanglab.text.tokens import Positions, Token, scan
 
 __all__ = ["Expansion", "expansion_problems", "largest_expansion", "pasted"]
 

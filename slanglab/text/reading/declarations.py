@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from slanglab.cells.imports import find_imports
-from slanglab.cells.keywords import MODIFIERS
-from slanglab.cells.outline import Include, Outline
-from slanglab.cells.reading import types
-from slanglab.cells.reading.functions import read_constructor, read_func, read_function, read_operator
-from slanglab.cells.reading.reader import DECLARES, Reader
-from slanglab.cells.reading.scopes import Lead, Scope, distinct, with_custom_derivatives
-from slanglab.cells.reading.variables import read_let, read_variables
+from slanglab.text.imports import find_imports
+from slanglab.text.keywords import MODIFIERS
+from slanglab.text.outline import Include, Outline
+from slanglab.text.reading import types
+from slanglab.text.reading.functions import read_constructor, read_func, read_function, read_operator
+from slanglab.text.reading.reader import DECLARES, Reader
+from slanglab.text.reading.scopes import Lead, Scope, distinct, with_custom_derivatives
+from slanglab.text.reading.variables import read_let, read_variables
 
 __all__ = ["read"]
 

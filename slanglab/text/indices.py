@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slanglab.cells.accesses import Access, Accesses
-from slanglab.cells.edits import Edit, rewrite
-from slanglab.cells.reading import values
-from slanglab.messages.diagnostics import Diagnostic
+from slanglab.text.accesses import Access, Accesses
+from slanglab.text.diagnostics import Diagnostic
+from slanglab.text.edits import Edit, rewrite
+from slanglab.text.reading import values
 
 __all__ = ["Conversions", "convert"]
 

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slanglab.cells.accesses import Access, Accesses
-from slanglab.messages.diagnostics import Diagnostic
+from slanglab.text.accesses import Access, Accesses
+from slanglab.text.diagnostics import Diagnostic
 
 __all__ = ["MODULE", "Checks", "Wrap", "checks"]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from slanglab.cells.outline import Field, ModuleDeclaration, Struct, StructKind
-from slanglab.cells.reading.reader import Reader
-from slanglab.cells.reading.scopes import Lead, Scope
-from slanglab.cells.tokens import string_value
+from slanglab.text.outline import Field, ModuleDeclaration, Struct, StructKind
+from slanglab.text.reading.reader import Reader
+from slanglab.text.reading.scopes import Lead, Scope
+from slanglab.text.tokens import string_value
 
 __all__ = [
     "read_cbuffer",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from slanglab.cells.outline import Function
-from slanglab.cells.reading.parameters import read_parameters
-from slanglab.cells.reading.reader import Reader
-from slanglab.cells.reading.scopes import Lead, Listed
+from slanglab.text.outline import Function
+from slanglab.text.reading.parameters import read_parameters
+from slanglab.text.reading.reader import Reader
+from slanglab.text.reading.scopes import Lead, Listed
 
 __all__ = ["read_constructor", "read_func", "read_function", "read_operator"]
 

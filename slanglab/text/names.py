@@ -1,15 +1,16 @@
 """Names in Slang's own spelling: which of them may be given to slangpy's look-up.
 
-`module["gen<float3>"]` and `module["Tensor<float, 1>"]` go to the compiler's look-up of functions and types, which crashes the process on text that
-means nothing (`-`, `a<b`, `matrix<S, int>`). So a name is read here first, and only one that is known to mean something goes on.
+`module["gen<float3>"]` and `module["Tensor<float, 1>"]` go to the compiler's look-up of functions and types, which crashes the process
+on text that means nothing (`-`, `a<b`, `matrix<S, int>`). So a name is read here first, and only one that is known to mean something
+goes on.
 """
 
 from __future__ import annotations
 
 import re
 
-from slanglab.cells.symbols import Outline
 from slanglab.scalars import SCALARS
+from slanglab.text.symbols import Outline
 
 __all__ = ["means_something"]
 

@@ -1,4 +1,4 @@
-"""What a Slang text declares, as plain data. `slanglab.cells.symbols.outline` makes it.
+"""What a Slang text declares, as plain data. `slanglab.text.symbols.outline` makes it.
 
 Lines and columns are 1-based and count code points of the text that was read; callers add what stands above it.
 """

@@ -1,7 +1,7 @@
 """Where the functions of a text read and write tensors, and with what indices.
 
 Why the word reader and not a grammar: tree-sitter-slang 0.3.1 fails on `no_diff f(x)`, `int[2] a` and `__target_switch` inside functions
-(52 of 981 bodies in the Slang files that slangpy 0.43.1 ships), and its trees have no types. `slanglab.cells.reading` reads
+(52 of 981 bodies in the Slang files that slangpy 0.43.1 ships), and its trees have no types. `slanglab.text.reading` reads
 declarations without it already; indices need little more: the variables of a body, and the types of simple expressions.
 """
 
@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slanglab.cells.outline import Function, Outline
-from slanglab.cells.reading import values
-from slanglab.cells.reading.bodies import body_of, read_locals
-from slanglab.cells.reading.expressions import Expressions, Names
-from slanglab.cells.reading.values import TensorType
-from slanglab.cells.reading.words import Words
+from slanglab.text.outline import Function, Outline
+from slanglab.text.reading import values
+from slanglab.text.reading.bodies import body_of, read_locals
+from slanglab.text.reading.expressions import Expressions, Names
+from slanglab.text.reading.values import TensorType
+from slanglab.text.reading.words import Words
 
 __all__ = ["Access", "Accesses"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from slanglab.cells.outline import ModuleDeclaration, Variable
-from slanglab.cells.reading.scopes import Lead, Listed, Scope
-from slanglab.cells.reading.words import Words, documentation
+from slanglab.text.outline import ModuleDeclaration, Variable
+from slanglab.text.reading.scopes import Lead, Listed, Scope
+from slanglab.text.reading.words import Words, documentation
 
 __all__ = ["DECLARES", "Reader"]
 

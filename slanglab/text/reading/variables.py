@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from slanglab.cells.outline import Field, Variable
-from slanglab.cells.reading.parameters import declared_type
-from slanglab.cells.reading.reader import Reader
-from slanglab.cells.reading.scopes import Lead
+from slanglab.text.outline import Field, Variable
+from slanglab.text.reading.parameters import declared_type
+from slanglab.text.reading.reader import Reader
+from slanglab.text.reading.scopes import Lead
 
 __all__ = ["read_let", "read_variables"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slanglab.cells.reading import values
+from slanglab.text.reading import values
 
 __all__ = ["BINARY", "combined", "signed"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from slanglab.cells.keywords import STATEMENTS
-from slanglab.cells.tokens import Positions, code, scan
+from slanglab.text.keywords import STATEMENTS
+from slanglab.text.tokens import Positions, code, scan
 
 __all__ = ["Words", "documentation"]
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from slanglab.cells.outline import Function, Outline
-from slanglab.cells.reading import values
-from slanglab.cells.reading.bodies import Local
-from slanglab.cells.reading.operators import BINARY, combined, signed
-from slanglab.cells.reading.values import TensorType
-from slanglab.cells.reading.words import Words
+from slanglab.text.outline import Function, Outline
+from slanglab.text.reading import values
+from slanglab.text.reading.bodies import Local
+from slanglab.text.reading.operators import BINARY, combined, signed
+from slanglab.text.reading.values import TensorType
+from slanglab.text.reading.words import Words
 
 __all__ = ["Expressions", "Names", "Step"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import keyword
 from collections.abc import Iterator
 
-from slanglab.cells.intrinsics import INTRINSICS
-from slanglab.cells.outline import Function, Outline, signature
-from slanglab.messages.diagnostics import Diagnostic
+from slanglab.text.diagnostics import Diagnostic
+from slanglab.text.intrinsics import INTRINSICS
+from slanglab.text.outline import Function, Outline, signature
 
 __all__ = ["limitations"]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from slanglab.cells.tokens import Positions
+from slanglab.text.tokens import Positions
 
 __all__ = ["Columns", "Edit", "RewrittenText", "rewrite"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from slanglab.cells.characters import python_name
-from slanglab.cells.edits import Edit, RewrittenText, rewrite
-from slanglab.cells.outline import Import
-from slanglab.cells.tokens import Code, Positions, code, string_value
+from slanglab.text.characters import python_name
+from slanglab.text.edits import Edit, RewrittenText, rewrite
+from slanglab.text.outline import Import
+from slanglab.text.tokens import Code, Positions, code, string_value
 
 __all__ = ["find_imports", "import_edits", "rewrite_imports"]
 
@@ -23,7 +23,7 @@ def find_imports(text: str, read: Code | None = None, where: Positions | None = 
     text : str
         Lines end at newlines.
     read : Code, optional
-        The result of `slanglab.cells.tokens.code`, where it is at hand.
+        The result of `slanglab.text.tokens.code`, where it is at hand.
     where : Positions, optional
         Of the same text, where it is at hand.
     """

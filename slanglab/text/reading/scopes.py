@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from slanglab.cells.outline import Field, Function, Struct
+from slanglab.text.outline import Field, Function, Struct
 
 __all__ = ["Lead", "Listed", "Scope", "distinct", "with_custom_derivatives"]
 

@@ -11,7 +11,7 @@ import re
 from bisect import bisect_right
 from typing import NamedTuple
 
-from slanglab.cells.characters import (
+from slanglab.text.characters import (
     CONTROL,
     INVISIBLE,
     REORDERS,
@@ -21,12 +21,12 @@ from slanglab.cells.characters import (
     odd_in_code,
     python_name,
 )
-from slanglab.cells.edits import RewrittenText
-from slanglab.cells.hazards import find_hazards
-from slanglab.cells.imports import rewrite_imports
-from slanglab.cells.keywords import RESERVED_MODULES, RESERVED_NAMES
-from slanglab.cells.tokens import Positions, Token, code, scan
-from slanglab.messages.diagnostics import Diagnostic, Severity, SourceText
+from slanglab.text.diagnostics import Diagnostic, Severity, SourceText
+from slanglab.text.edits import RewrittenText
+from slanglab.text.hazards import find_hazards
+from slanglab.text.imports import rewrite_imports
+from slanglab.text.keywords import RESERVED_MODULES, RESERVED_NAMES
+from slanglab.text.tokens import Positions, Token, code, scan
 
 __all__ = ["RewrittenText", "clean", "python_name", "rewrite_imports", "valid_name"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from slanglab.cells.outline import Direction, Parameter
-from slanglab.cells.reading.words import Words
+from slanglab.text.outline import Direction, Parameter
+from slanglab.text.reading.words import Words
 
 __all__ = ["declared_type", "read_parameters"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slanglab.cells.keywords import MODIFIERS
-from slanglab.cells.reading.parameters import declared_type
-from slanglab.cells.reading.words import Words
+from slanglab.text.keywords import MODIFIERS
+from slanglab.text.reading.parameters import declared_type
+from slanglab.text.reading.words import Words
 
 __all__ = ["Local", "body_of", "read_locals"]
 

@@ -1,0 +1,122 @@
+"""A function of one version of a cell, ready to be called: what slangpy calls, and what is known about its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import slangpy as spy
+
+from slanglab.engine.parameters import Parameter, parameter
+from slanglab.text.diagnostics import Diagnostic
+
+__all__ = ["RESERVED", "Target"]
+
+RESERVED = frozenset({"self", "_result", "_append_to", "_thread_count", "_native_cache"})
+"""Parameter names that slangpy's own call takes for itself, or that its generated kernel declares."""
+
+_PLANS_KEPT = 256
+"""Arrays are planned by their shapes, of which a loop may bring any number."""
+
+
+@dataclass(eq=False)
+class Target:
+    """One function.
+
+    Attributes
+    ----------
+    name : str
+        As the user wrote it: "poly.f".
+    node : slangpy.FunctionNode
+        slangpy's function, with the modifiers that the user applied.
+    slang_function : object
+        slangpy's reflection of it.
+    parameters : tuple of Parameter
+    device : slangpy.Device
+    backward : bool
+    defaults : dict of str to callable
+        For parameters with a default value, what returns it.
+    returned : object
+        The result type set by `.return_type(...)`, or None.
+    after : callable or None
+        What to do when the call has been submitted: showing what it printed.
+    by_position : bool
+        True when slangpy knows the parameters under other names, so that all must be passed by position.
+    checked : bool
+        False for a function whose parameters are not known (an overloaded method): its arguments go to slangpy as they are.
+    messages : callable or None
+        Reads the compiler's messages with the texts of the cells at hand.
+    this_first : bool
+        True for a method that is bound to no instance: its first argument is the instance.
+    this : object
+        The instance that a method is bound to, or None.
+    mapping : dict of str to object
+        What `.map(...)` says about each parameter.
+    """
+
+    name: str
+    node: Any
+    slang_function: Any
+    parameters: tuple[Parameter, ...]
+    device: spy.Device
+    backward: bool = False
+    defaults: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
+    returned: Any = None
+    after: Callable[[], object] | None = None
+    by_position: bool = False
+    checked: bool = True
+    messages: Callable[[str], list[Diagnostic]] | None = None
+    this_first: bool = False
+    this: Any = None
+    mapping: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.names = tuple(p.name for p in self.parameters)
+        self.by_name = {p.name: p for p in self.parameters}
+        # Parameters whose names slangpy keeps for itself can only be passed by position, and so must all before them.
+        reserved = [i for i, n in enumerate(self.names) if n in RESERVED]
+        self.positional = len(self.names) if self.by_position else reserved[-1] + 1 if reserved else 0
+        self.binds_gradients = self.backward or any(p.kind == "tensor" for p in self.parameters)
+        """True where a kernel depends on which tensors carry gradients."""
+        self.plans: dict[tuple[object, ...], Any] = {}
+        """For calls that need no conversion: what their arguments are like, and the node to call with them as they are."""
+        self._keyed: dict[str, Any] = {}
+
+    def modified(self, modifier: str, node: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Target:
+        """Return the same function with a modifier applied: its name, the node that came of it, and its arguments."""
+        if modifier == "bwds":
+            return replace(self, node=node, backward=True)
+        if modifier == "return_type":
+            return replace(self, node=node, returned=args[0])
+        if modifier == "bind":
+            return replace(self, node=node, this=args[0], this_first=False)
+        if modifier == "map":
+            # For a method the first entry is the instance's.
+            own = args[1:] if self.this_first or self.this is not None else args
+            return replace(self, node=node, mapping={**dict(zip(self.names, own, strict=False)), **kwargs})
+        return replace(self, node=node)
+
+    @cached_property
+    def result(self) -> Parameter | None:
+        """What a call returns, as a parameter that is written; None for a function without a result."""
+        if not self.checked or not self.slang_function.have_return_value:
+            return None
+        return parameter("_result", self.slang_function.return_type, "out")
+
+    def keyed(self, key: str) -> Any:
+        """Return the node for calls whose arguments are of one kind in a way that slangpy's kernel cache does not see.
+
+        A comment in the prelude makes it part of the cache's key.
+        """
+        node = self._keyed.get(key)
+        if node is None:
+            node = self._keyed[key] = self.node.prelude(f"// arguments: {key}")
+        return node
+
+    def plan(self, key: tuple[object, ...], node: Any) -> None:
+        """Remember that calls with such arguments need no conversion."""
+        if len(self.plans) >= _PLANS_KEPT:
+            self.plans.clear()
+        self.plans[key] = node
