@@ -75,7 +75,7 @@ def _prepare(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
     specs = (*target.parameters, target.result)
     as_they_are = (
         not (converter.after or converter.notes or converter.empty or bound.this)
-        and (target.this is None or not target.binds_gradients)
+        and (target.this is None or not target.plans.binds_gradients)
         and len(args) + len(kwargs) == len(values) + len(options)  # no default took part
         and target.positional <= bound.count
         and plans.may_plan(before, after, specs)
@@ -86,7 +86,7 @@ def _prepare(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
 
 def _node(target: Target, values: Sequence[Any]) -> Any:
     """Return the node whose kernels are for such arguments."""
-    key = gradients.kernel_key(values, target.binds_gradients)
+    key = gradients.kernel_key(values, target.plans.binds_gradients)
     return target.keyed(key) if key else target.node
 
 
@@ -99,7 +99,7 @@ def _check_differentiable(target: Target) -> None:
         )
 
 
-def call(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def call(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Call `target` and return what slangpy returns: a number, a tensor, or what `_result` asks for.
 
     Raises
@@ -108,15 +108,20 @@ def call(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         When the call is refused, by SlangLab or by slangpy; the message is short and names the argument.
     """
     check_process()
-    key = plans.key(target, args, kwargs)
-    if key is not None and (node := target.plans.get(key)) is not None:
+    known = target.plans
+    key = None
+    if known.matches(args, kwargs):
+        node = known.node
+    else:
+        key, node = known.find(args, kwargs)
+    if node is None:
+        result = _call_checked(target, args, kwargs, key)
+    else:
         try:
             result = node(*args, **kwargs)
         except Exception as error:
             values = bind(target, args, kwargs).values
             raise call_errors.explain(error, target.name, values, messages=target.messages) from error
-    else:
-        result = _call_checked(target, args, kwargs, key)
     if target.after is not None:
         target.after()
     return result
@@ -142,7 +147,7 @@ def _call_checked(
     except Exception as error:
         raise call_errors.explain(error, target.name, ready.values, messages=target.messages) from error
     if key is not None and ready.plans:
-        target.plan(key, ready.node)
+        target.plans.keep(key, ready.node)
     for step in converter.after:
         step()
     for note in converter.notes:

@@ -10,15 +10,13 @@ from typing import Any
 import slangpy as spy
 
 from slanglab.engine.parameters import Parameter, parameter
+from slanglab.engine.plans import Plans
 from slanglab.text.diagnostics import Diagnostic
 
 __all__ = ["RESERVED", "Target"]
 
 RESERVED = frozenset({"self", "_result", "_append_to", "_thread_count", "_native_cache"})
 """Parameter names that slangpy's own call takes for itself, or that its generated kernel declares."""
-
-_PLANS_KEPT = 256
-"""Arrays are planned by their shapes, of which a loop may bring any number."""
 
 
 @dataclass(eq=False)
@@ -78,10 +76,7 @@ class Target:
         # Parameters whose names slangpy keeps for itself can only be passed by position, and so must all before them.
         reserved = [i for i, n in enumerate(self.names) if n in RESERVED]
         self.positional = len(self.names) if self.by_position else reserved[-1] + 1 if reserved else 0
-        self.binds_gradients = self.backward or any(p.kind == "tensor" for p in self.parameters)
-        """True where a kernel depends on which tensors carry gradients."""
-        self.plans: dict[tuple[object, ...], Any] = {}
-        """For calls that need no conversion: what their arguments are like, and the node to call with them as they are."""
+        self.plans = Plans(self.device, self.backward or any(p.kind == "tensor" for p in self.parameters))
         self._keyed: dict[str, Any] = {}
 
     def modified(self, modifier: str, node: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Target:
@@ -114,9 +109,3 @@ class Target:
         if node is None:
             node = self._keyed[key] = self.node.prelude(f"// arguments: {key}")
         return node
-
-    def plan(self, key: tuple[object, ...], node: Any) -> None:
-        """Remember that calls with such arguments need no conversion."""
-        if len(self.plans) >= _PLANS_KEPT:
-            self.plans.clear()
-        self.plans[key] = node

@@ -1,0 +1,95 @@
+"""Time a call of four elements through SlangLab against plain slangpy's: what the proxies cost.
+
+Run: python tests/bench/calls.py [--calls N]. Both call the same Slang text on one device, in turns, one call each, so that whatever
+slows the machine down slows both. Printed are the medians in microseconds and their ratio. The call's own time counts, not the
+device's: the device is waited for between the calls, outside of the measurement.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import slangpy as spy
+
+import slanglab
+
+SOURCE = """
+import slangpy;
+
+[Differentiable]
+float polynomial(float a, float b, float c, float x) { return a * x * x + b * x + c; }
+
+float3 scaled(float3 v, float k) { return v * k; }
+
+[Differentiable]
+void cells(int i, IDiffTensor<float, 1> x, IWDiffTensor<float, 1> y) { y[i] = 2 * x[i]; }
+"""
+
+
+def _cases(module: Any, make: Any) -> dict[str, Callable[[], object]]:
+    """Return the calls, each with arguments of its own."""
+    x, y = make(), make()
+    xg, yg = make().with_grads(), make().with_grads()
+    array = np.arange(4, dtype=np.float32)
+    vectors = np.ones((4, 3), np.float32)
+    polynomial, scaled, cells = module.polynomial, module.scaled, module.cells
+    bwds, cells_bwds = polynomial.bwds, cells.bwds
+    grid = spy.grid((4,))
+    return {
+        "tensor, into a tensor": lambda: polynomial(2.0, 8.0, -1.0, x, _result=y),
+        "tensor, new result": lambda: polynomial(2.0, 8.0, -1.0, x),
+        "by name": lambda: polynomial(a=2.0, b=8.0, c=-1.0, x=x, _result=y),
+        "four numbers": lambda: polynomial(2.0, 8.0, -1.0, 3.0),
+        "numpy in and out": lambda: polynomial(2.0, 8.0, -1.0, array, _result="numpy"),
+        "numpy of float3": lambda: scaled(vectors, 2.0),
+        "backward": lambda: bwds(2.0, 8.0, -1.0, xg, _result=yg),
+        "tensor parameters": lambda: cells(grid, xg, yg),
+        "tensor parameters, backward": lambda: cells_bwds(grid, xg, yg),
+    }
+
+
+def _time(call: Callable[[], object], device: spy.Device) -> float:
+    started = time.perf_counter()
+    call()
+    elapsed = time.perf_counter() - started
+    device.wait()
+    return elapsed
+
+
+def _pair(
+    first: Callable[[], object], second: Callable[[], object], device: spy.Device, i: int
+) -> list[float]:
+    """Time both, the second one first at every other turn: whoever comes second finds the caches warm."""
+    if i % 2:
+        return [_time(second, device), _time(first, device)][::-1]
+    return [_time(first, device), _time(second, device)]
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--calls", type=int, default=2000)
+    calls = parser.parse_args().calls
+    lab = slanglab.compile(SOURCE, "calls")
+    device = slanglab.current().device
+    plain = spy.Module.load_from_source(device, "plain_calls", SOURCE)
+
+    def make() -> spy.Tensor:
+        return slanglab.tensor(np.arange(4, dtype=np.float32))
+
+    ours, theirs = _cases(lab, make), _cases(plain, make)
+    print(f"{device.info.adapter_name}; {calls} calls of each, in turns; medians in µs")
+    print(f"{'':30}{'slangpy':>10}{'SlangLab':>10}{'more':>8}{'ratio':>8}")
+    for name in ours:
+        for _ in range(20):
+            _time(ours[name], device), _time(theirs[name], device)
+        them, us = np.median([_pair(theirs[name], ours[name], device, i) for i in range(calls)], axis=0) * 1e6
+        print(f"{name:30}{them:10.1f}{us:10.1f}{us - them:8.1f}{us / them:8.2f}")
+
+
+if __name__ == "__main__":
+    main()
