@@ -14,11 +14,12 @@ from slanglab.text.symbols import Outline
 
 __all__ = ["means_something"]
 
-_WORD = re.compile(r"\s*(?:(?P<name>[^\W\d]\w*(?:::[^\W\d]\w*)*)|(?P<number>\d+)|(?P<mark>[<>,]))\s*")
+_WORD = re.compile(r"\s*(?:(?P<name>[^\W\d]\w*(?:::[^\W\d]\w*)*)|(?P<number>\d+)|(?P<mark>[<>,\[\]]))\s*")
 _BUILT_IN = re.compile(rf"(?:{'|'.join(SCALARS)})(?:[1-4](?:x[1-4])?)?|void")
+_VALUE = re.compile(r"let\b|(?!each\b)\w+\s+\w")  # `let N : int`, or `int N`
 
 # The generic types of Slang and slangpy that calls and tensors are made of: for each the kinds of its arguments,
-# `s` a scalar type, `t` any type, `n` a number.
+# `s` a scalar type, `t` any type, `n` a number; `v` a number, true or false.
 _GENERIC = {
     "vector": "sn",
     "matrix": "snn",
@@ -36,6 +37,11 @@ _GENERIC = {
 _DEEPEST = 8
 
 
+def _kinds(generics: tuple[str, ...]) -> str:
+    """Return the kinds of the arguments that `<T, let N : int>` takes: of the wrong kind, one crashes the look-up."""
+    return "".join("v" if _VALUE.match(written) else "t" for written in generics)
+
+
 class _Reader:
     """Reads one name; every method returns whether what it read means something."""
 
@@ -47,8 +53,8 @@ class _Reader:
             self._words.append(match)
             position = match.end()
         self.whole = bool(text) and position == len(text)
-        self._functions = {f.qualified: len(f.generics) for f in parsed.functions}
-        self._structs = {s.qualified: len(s.generics) for s in parsed.structs}
+        self._functions = {f.qualified: _kinds(f.generics) for f in parsed.functions}
+        self._structs = {s.qualified: _kinds(s.generics) for s in parsed.structs}
 
     def _next(self, group: str) -> str | None:
         if self._at < len(self._words) and (found := self._words[self._at][group]) is not None:
@@ -67,40 +73,56 @@ class _Reader:
         first = self._words[0]["name"] if self._words else None
         if first in self._functions:
             self._at = 1
-            return self._arguments(self._functions[first], "t" * self._functions[first]) and self._ended()
+            return self._arguments(self._functions[first]) and self._ended()
         return self._type(0) and self._ended()
 
     def _ended(self) -> bool:
         return self._at == len(self._words)
 
     def _type(self, depth: int) -> bool:
+        """Read a type, with the lengths of an array behind it: `float2[4]`."""
+        if not self._element(depth):
+            return False
+        while self._mark("["):
+            if self._next("number") is None or not self._mark("]"):
+                return False
+        return True
+
+    def _element(self, depth: int) -> bool:
         found = self._next("name")
         if found is None or depth > _DEEPEST:
             return False
         if found in self._structs:
-            count = self._structs[found]
-            return self._arguments(count, "t" * count, depth)
+            return self._arguments(self._structs[found], depth)
         if found in _GENERIC:
-            return self._arguments(len(_GENERIC[found]), _GENERIC[found], depth, needed=True)
+            return self._arguments(_GENERIC[found], depth, needed=True)
         return _BUILT_IN.fullmatch(found) is not None
 
-    def _arguments(self, count: int, kinds: str, depth: int = 0, *, needed: bool = False) -> bool:
-        """Read `<…>` with `count` arguments, or nothing where there may be nothing."""
+    def _arguments(self, kinds: str, depth: int = 0, *, needed: bool = False) -> bool:
+        """Read `<…>` with arguments of these kinds, or nothing where there may be nothing."""
         if not self._mark("<"):
             return not needed
-        for i in range(count):
+        for i, kind in enumerate(kinds):
             if i and not self._mark(","):
                 return False
-            if not self._argument(kinds[i], depth + 1):
+            if not self._argument(kind, depth + 1):
                 return False
-        return count > 0 and self._mark(">")
+        return bool(kinds) and self._mark(">")
 
     def _argument(self, kind: str, depth: int) -> bool:
         if kind == "n":
             return self._next("number") is not None
         if kind == "s":
             return self._next("name") in SCALARS
-        return self._next("number") is not None or self._type(depth)  # a function's parameter may be either
+        if kind == "v":
+            return self._next("number") is not None or self._truth()
+        return self._type(depth)
+
+    def _truth(self) -> bool:
+        if self._at < len(self._words) and self._words[self._at]["name"] in ("true", "false"):
+            self._at += 1
+            return True
+        return False
 
 
 def means_something(name: str, parsed: Outline) -> bool:

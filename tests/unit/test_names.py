@@ -5,6 +5,7 @@ from slanglab.text.symbols import outline
 
 PARSED = outline(
     "namespace ns { float q(float x) { return x; } }\nT gen<T : IFloat, let N : int>(T x) { return x; }\n"
+    "int cut<int M, let B : bool>(int x) { return x; }\n"
     "struct S { float a; static float st(float x) { return x; } };\nstruct G<T> { T a; };\nfloat f(float x) { return x; }"
 )
 
@@ -22,6 +23,7 @@ PARSED = outline(
             "Tensor<float, 1>",
             "Tensor<S,2>",
         ),
+        *("float2[4]", "S[2][3]", "G<float[2]>", "cut<3, true>", "Tensor<float, 1>[2]"),
     ],
 )
 def test_names_that_mean_something(name):
@@ -64,6 +66,7 @@ def test_names_that_mean_something(name):
             "float3<2>",
             "1",
         ),
+        *("float[", "float[]", "float[n]", "f[2]", "G<3>", "gen<3, 2>", "cut<float, true>", "G<true>"),
         "G<" * 200 + "float" + ">" * 200,
     ],
 )
