@@ -24,23 +24,28 @@ Branch = tuple[tuple[int, int], ...]
 _DEPTH = 64
 """`#if` nesting beyond this is not told apart: a limit that keeps the cost of hostile text linear."""
 
-# Possessive quantifiers keep every alternative linear: no text makes the expression go back.
+# No possessive quantifiers: Python before 3.11.5 (Debian 12 has 3.11.2) gets those on groups wrong. Each alternative is unrolled instead,
+# so that what one part of it takes no other part can, and no text makes the expression go back and forth.
 _TOKEN = re.compile(
     r"""
-      (?P<space> (?: [\s\ufeff]++ | \\\n )++ )
-    | (?P<comment> //(?: [^\n\\]++ | \\\n | \\ )*+ | /\*(?: [^*]++ | \*(?!/) )*+ (?:\*/)?+ )
-    | (?P<raw> R"(?P<delimiter>[^()\\\s"]{0,16}+)\( )
-    | (?P<string> "(?: [^"\\\n]++ | \\[\s\S] )*+ "?+ )
-    | (?P<character> '(?: [^'\\\n]++ | \\[\s\S] )*+ '?+ )
-    | (?P<number> \.?[0-9](?: [eEpP][+-] | [\w.] )*+ )
-    | (?P<name> (?: [^\W\d] | [^\x00-\x7f\s\ufeff] )(?: \w | [^\x00-\x7f\s\ufeff] )*+ )
+      (?P<space> (?: [\s\ufeff] | \\\n )+ )
+    | (?P<comment> //[^\n\\]* (?: \\\n? [^\n\\]* )* | /\*[^*]* (?: \*(?!/) [^*]* )* (?:\*/)? )
+    | (?P<raw> R"(?P<delimiter>[^()\\\s"]{0,16})\( )
+    | (?P<string> "[^"\\\n]* (?: \\[\s\S] [^"\\\n]* )* "? )
+    | (?P<character> '[^'\\\n]* (?: \\[\s\S] [^'\\\n]* )* '? )
+    | (?P<number> \.?[0-9](?: [eEpP][+-] | [\w.] )* )
+    | (?P<name> (?: [^\W\d] | [^\x00-\x7f\s\ufeff] )(?: \w | [^\x00-\x7f\s\ufeff] )* )
     | (?P<symbol> :: | -> | && | \|\| | << | \+\+ | -- | \.\.\. | [<=!+\-*/%&|^]= | [\s\S] )
     """,
     re.VERBOSE,
 )
 # A directive runs to the end of its line; a comment inside it belongs to it, one that ends the line does not.
 _DIRECTIVE = re.compile(
-    r"""\#(?: [^\n\\/"]++ | \\\n | \\ | /\*(?: [^*]++ | \*(?!/) )*+ \*/ | /(?![/*]) | "(?: [^"\\\n]++ | \\[\s\S] )*+ " | " )*+""",
+    r"""
+    \#[^\n\\/"]*
+    (?: (?: \\\n? | /\*[^*]* (?: \*(?!/) [^*]* )* \*/ | /(?![/*]) | "[^"\\\n]* (?: \\[\s\S] [^"\\\n]* )* " | " )
+        [^\n\\/"]* )*
+    """,
     re.VERBOSE,
 )
 _OPENERS = frozenset("([{")
