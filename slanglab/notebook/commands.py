@@ -64,7 +64,10 @@ def _overview(lab: Lab) -> str:
 def _cache_use(lab: Lab) -> str:
     if not lab.is_open:
         return ""
-    stats = lab.device.shader_cache_stats
+    try:
+        stats = lab.device.shader_cache_stats
+    except RuntimeError as error:  # the cache counts its readers, and killed processes leave theirs behind
+        return f" (not readable now: {str(error).splitlines()[0]})"
     return f" ({stats.hit_count} hits, {stats.miss_count} misses in this session)"
 
 
