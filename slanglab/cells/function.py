@@ -64,6 +64,14 @@ class _Modifier:
         return target.modified(self.name, node, self.args, kwargs)
 
 
+_KEPT_MODIFIERS = frozenset(
+    {"bwds", "map", "return_type", "call_group_shape", "thread_group_size", "prelude"}
+)
+"""Modifiers whose results are kept, for code that writes `f.map(…)(…)` in a loop; those of `.set` would keep tensors alive."""
+
+_MODIFIED_KEPT = 16
+
+
 class _Default:
     """Shows a default value in a signature as it stands in the source."""
 
@@ -101,7 +109,7 @@ class SlangFunction(spy.Function):  # type: ignore[misc]
         self._cached: list[Target] = []
         self._only: Target | None = None
         self._declared: list[symbols.Function] = []
-        self._backward: SlangFunction | None = None
+        self._made: dict[_Modifier, SlangFunction] = {}
 
     # ----- finding the function -----
 
@@ -130,7 +138,17 @@ class SlangFunction(spy.Function):  # type: ignore[misc]
 
     def _modified(self, name: str, *args: Any, **kwargs: Any) -> SlangFunction:
         modifier = _Modifier(name, args, tuple(kwargs.items()))
-        return SlangFunction(self._source, self._path, self._shown, self, modifier)
+        if name not in _KEPT_MODIFIERS:
+            return SlangFunction(self._source, self._path, self._shown, self, modifier)
+        try:
+            made = self._made.get(modifier)
+        except TypeError:  # an argument that cannot be hashed, such as the dict of `.map(x={...})`
+            return SlangFunction(self._source, self._path, self._shown, self, modifier)
+        if made is None:
+            if len(self._made) >= _MODIFIED_KEPT:
+                self._made.clear()
+            made = self._made[modifier] = SlangFunction(self._source, self._path, self._shown, self, modifier)
+        return made
 
     # ----- calling -----
 
@@ -164,9 +182,7 @@ class SlangFunction(spy.Function):  # type: ignore[misc]
     @property
     def bwds(self) -> SlangFunction:
         """The backward call: the same arguments, gradients written to those that carry one."""
-        if self._backward is None:
-            self._backward = self._modified("bwds")
-        return self._backward
+        return self._modified("bwds")
 
     def bind(self, this: Any) -> SlangFunction:
         """Return the method bound to an instance; slangpy's InstanceList and InstanceTensor do this."""

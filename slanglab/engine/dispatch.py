@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from slanglab.device import check_process
-from slanglab.engine import empty, gradients, plans
+from slanglab.engine import empty, gradients
 from slanglab.engine.arrays import Converter
 from slanglab.engine.binding import Bound, bind
+from slanglab.engine.plans import Plan, may_plan
 from slanglab.engine.target import RESERVED, Target
 from slanglab.errors import CallError, SlangLabError
 from slanglab.messages import call_errors
@@ -39,8 +40,8 @@ class _Prepared:
         What is left to do afterwards.
     values : dict of str to object
         The arguments by parameter.
-    plans : bool
-        True when the next call of this kind need not be prepared.
+    as_they_are : bool
+        True when the next call with such arguments need not be prepared: these are the user's, but for whole numbers as floats.
     """
 
     node: Any
@@ -48,7 +49,7 @@ class _Prepared:
     named: dict[str, Any]
     converter: Converter
     values: dict[str, Any]
-    plans: bool = False
+    as_they_are: bool = False
 
 
 def _prepare(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> _Prepared:
@@ -78,7 +79,7 @@ def _prepare(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
         and (target.this is None or not target.plans.binds_gradients)
         and len(args) + len(kwargs) == len(values) + len(options)  # no default took part
         and target.positional <= bound.count
-        and plans.may_plan(before, after, specs)
+        and may_plan(before, after, specs)
     )
     this = (*bound.this, target.this)
     return _Prepared(_node(target, (*this, *after)), positional, named, converter, values, as_they_are)
@@ -108,17 +109,22 @@ def call(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> An
         When the call is refused, by SlangLab or by slangpy; the message is short and names the argument.
     """
     check_process()
-    known = target.plans
+    plans = target.plans
     key = None
-    if known.matches(args, kwargs):
-        node = known.node
-    else:
-        key, node = known.find(args, kwargs)
-    if node is None:
+    matches, plan = plans.written_out
+    if not matches(args, kwargs):
+        key, plan = plans.find(args, kwargs)
+    if plan is None:
         result = _call_checked(target, args, kwargs, key)
     else:
         try:
-            result = node(*args, **kwargs)
+            if plan.whole:
+                positional, named = plan.converted(args, kwargs)
+                result = plan.node(*positional, **named)
+            else:
+                result = plan.node(*args, **kwargs)
+        except SlangLabError:
+            raise
         except Exception as error:
             values = bind(target, args, kwargs).values
             raise call_errors.explain(error, target.name, values, messages=target.messages) from error
@@ -128,7 +134,7 @@ def call(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> An
 
 
 def _call_checked(
-    target: Target, args: Sequence[Any], kwargs: Mapping[str, Any], key: tuple[object, ...] | None
+    target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any], key: tuple[object, ...] | None
 ) -> Any:
     """Check and convert every argument, then call."""
     ready = _prepare(target, args, kwargs)
@@ -146,13 +152,20 @@ def _call_checked(
         raise
     except Exception as error:
         raise call_errors.explain(error, target.name, ready.values, messages=target.messages) from error
-    if key is not None and ready.plans:
-        target.plans.keep(key, ready.node)
+    if key is not None and ready.as_they_are:
+        target.plans.keep(key, Plan(ready.node, _whole(args, kwargs, ready)))
     for step in converter.after:
         step()
     for note in converter.notes:
         warnings.warn(note, ValueWarning, stacklevel=4)
     return result
+
+
+def _whole(args: tuple[Any, ...], kwargs: Mapping[str, Any], ready: _Prepared) -> tuple[int | str, ...]:
+    """Return where the user gave a whole number and slangpy was given a float."""
+    positions = [i for i, v in enumerate(args) if type(v) is int and type(ready.args[i]) is float]
+    names = [n for n, v in kwargs.items() if type(v) is int and type(ready.named[n]) is float]
+    return (*positions, *names)
 
 
 def append_to(target: Target, encoder: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:

@@ -36,14 +36,38 @@ _USES_BEFORE_WRITTEN_OUT = 8
 """Writing a key out costs as much as some 50 calls gain by it."""
 
 Key = tuple[object, ...]
+Matches = Callable[[tuple[Any, ...], Mapping[str, Any]], bool]
 
 
 @dataclass(eq=False, slots=True)
 class Plan:
-    """The node for calls with one key, and how often it was used."""
+    """What to do for calls with one key.
+
+    Attributes
+    ----------
+    node : slangpy.FunctionNode
+        What to call.
+    whole : tuple of int or str
+        Where a whole number is given for a float, by position or name: it goes as a float, so that 2 and 2.0 share a kernel.
+    uses : int
+        How often it was used.
+    """
 
     node: Any
+    whole: tuple[int | str, ...] = ()
     uses: int = 0
+
+    def converted(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        """Return the arguments with floats for such whole numbers."""
+        positional, named = list(args), dict(kwargs)
+        for place in self.whole:
+            if isinstance(place, int):
+                positional[place] = float(positional[place])
+            else:
+                named[place] = float(named[place])
+        return positional, named
 
 
 class Plans:
@@ -58,37 +82,34 @@ class Plans:
 
     Attributes
     ----------
-    matches : callable
-        Tells whether a call, as (args, kwargs), is like the plan that was written out last.
-    node : slangpy.FunctionNode
-        The node of that plan.
+    written_out : (callable, Plan or None)
+        Tells whether a call, as (args, kwargs), is like the plan that was written out last; and that plan.
     """
 
-    __slots__ = ("_device", "_known", "binds_gradients", "matches", "node")
+    __slots__ = ("_device", "_known", "binds_gradients", "written_out")
 
     def __init__(self, device: spy.Device, binds_gradients: bool) -> None:
         self._device = device
         self._known: dict[Key, Plan] = {}
         self.binds_gradients = binds_gradients
-        self.matches: Callable[[tuple[Any, ...], Mapping[str, Any]], bool] = _never
-        self.node: Any = None
+        self.written_out: tuple[Matches, Plan | None] = (_never, None)
 
-    def find(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Key | None, Any]:
-        """Return the key of a call, None for one that always goes the long way, and the node of its plan, if there is one."""
+    def find(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Key | None, Plan | None]:
+        """Return the key of a call, None for one that always goes the long way, and its plan, if there is one."""
         key = self.key(args, kwargs)
         plan = self._known.get(key) if key is not None else None
         if plan is None:
             return key, None
         plan.uses += 1
         if plan.uses == _USES_BEFORE_WRITTEN_OUT:
-            self.matches, self.node = self._written_out(args, kwargs), plan.node
-        return key, plan.node
+            self.written_out = (self._write_out(args, kwargs), plan)
+        return key, plan
 
-    def keep(self, key: Key, node: Any) -> None:
-        """Remember that calls with such arguments need no conversion."""
+    def keep(self, key: Key, plan: Plan) -> None:
+        """Remember what to do for calls with such arguments."""
         if len(self._known) >= _KEPT:
             self._known.clear()
-        self._known[key] = Plan(node)
+        self._known[key] = plan
 
     def key(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Key | None:
         """Return what the arguments of a call are like, or None for a call that has to go the long way."""
@@ -108,9 +129,9 @@ class Plans:
                     return None
                 add(kind)
             elif kind is int:
-                if not 0 <= value < 2**31:
+                if not -(2**31) <= value < 2**31:
                     return None
-                add(kind)
+                add(kind if value >= 0 else "-")
             elif kind is np.ndarray:
                 # `carray`: contiguous, aligned, writeable; slangpy reads the strides of axes of length 1 too.
                 shape = value.shape
@@ -126,9 +147,7 @@ class Plans:
                 return None
         return tuple(found)
 
-    def _written_out(
-        self, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> Callable[[tuple[Any, ...], Mapping[str, Any]], bool]:
+    def _write_out(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Matches:
         """Return a function that tells whether a call has the key of this one: the comparisons of `key`, one after the other."""
         scope: dict[str, Any] = {
             "Tensor": _Tensor,
@@ -169,7 +188,8 @@ class Plans:
         if kind is float:
             return [f"type({name}) is float", f"-largest <= {name} <= largest"]
         if kind is int:
-            return [f"type({name}) is int", f"0 <= {name} < {2**31}"]
+            limits = f"0 <= {name} < {2**31}" if value >= 0 else f"{-(2**31)} <= {name} < 0"
+            return [f"type({name}) is int", limits]
         if kind is np.ndarray:
             scope[f"dtype_{name}"], scope[f"shape_{name}"] = value.dtype, value.shape
             return [
@@ -196,20 +216,24 @@ def may_plan(before: Sequence[Any], after: Sequence[Any], specs: Sequence[Parame
     specs : sequence of Parameter or None
         What each is for.
     """
-    return all(a is b and _is_settled(b, s) for b, a, s in zip(before, after, specs, strict=True))
+    return all(_is_settled(b, a, s) for b, a, s in zip(before, after, specs, strict=True))
 
 
-def _is_settled(value: Any, spec: Parameter | None) -> bool:
-    if spec is None:
-        return True
-    kind = type(value)
-    if kind is float:
-        return spec.dtype is not None and spec.dtype.kind == "f" and spec.dtype.itemsize >= 4
-    if kind is int:
-        return spec.dtype is not None and spec.dtype.kind in "iu" and spec.dtype.itemsize >= 4
-    if kind is _Tensor:
-        # The last axes of a tensor of numbers make a vector: then its shape counts, which is no part of the key.
-        rank = len(spec.element_shape)
-        own = len(value.dtype.shape.as_tuple()) if rank else 0
-        return spec.kind == "tensor" or rank <= own
-    return True
+def _is_settled(value: Any, given: Any, spec: Parameter | None) -> bool:
+    if spec is None or spec.dtype is None or type(value) is not _Tensor:
+        if type(value) is float or type(value) is int:
+            return _is_settled_number(value, given, spec)
+        return value is given
+    # The last axes of a tensor of numbers make a vector: then its shape counts, which is no part of the key.
+    rank = len(spec.element_shape)
+    own = len(value.dtype.shape.as_tuple()) if rank else 0
+    return value is given and (spec.kind == "tensor" or rank <= own)
+
+
+def _is_settled_number(value: Any, given: Any, spec: Parameter | None) -> bool:
+    """Tell whether every number with the same key fits as this one did, unchanged or as a float."""
+    if spec is None or spec.dtype is None or spec.dtype.itemsize < 4:
+        return False
+    if value is given:
+        return spec.dtype.kind in ("f" if type(value) is float else "iu")
+    return type(value) is int and type(given) is float and spec.dtype.kind == "f"
