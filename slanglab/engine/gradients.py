@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import slangpy as spy
 
 from slanglab.engine.parameters import Parameter
@@ -52,7 +53,12 @@ def kernel_key(values: Iterable[Any], with_gradients: bool) -> str:
     return "".join(found)
 
 
+_PLAIN = frozenset({bool, float, int, np.ndarray, str, type(None)})
+
+
 def _add_key(found: list[str], value: Any, with_gradients: bool) -> None:
+    if type(value) in _PLAIN:
+        return
     if isinstance(value, spy.Tensor):
         if with_gradients:
             found.append("r" if value.grad_in is not None else "-")
