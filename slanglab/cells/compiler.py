@@ -9,7 +9,6 @@ from typing import Any
 
 import slangpy as spy
 
-from slanglab import paths
 from slanglab.cells.entries import DOORS, Entry, entries
 from slanglab.cells.entries import text as doors_text
 from slanglab.cells.prepare import Lines, Prepared, prepare
@@ -18,6 +17,7 @@ from slanglab.cells.slang_session import CellModule, SlangSession
 from slanglab.cells.versions import CompileError, Unit
 from slanglab.engine.outside import Place
 from slanglab.log import LogCapture
+from slanglab.tensors import kernels
 from slanglab.text import bounds, diagnostics
 from slanglab.text.diagnostics import Diagnostic, SourceText
 from slanglab.text.symbols import Outline, outline
@@ -150,9 +150,7 @@ class SlangCompiler:
         source = f'{_defines(unit.macros)}#line {unit.first_line} "{internal}"\n{body}'
         end = ""
         if prepared.checked:
-            self.session.provide(
-                bounds.MODULE, (paths.shaders() / "bounds.slang").read_text(encoding="utf-8")
-            )
+            self.session.provide(bounds.MODULE, kernels.source("bounds.slang"))
             end = f'\n#line 1 "{internal}{DOORS}"\nimport {bounds.MODULE};\n'
         loaded_as = name
         try:
@@ -179,9 +177,8 @@ class SlangCompiler:
         earlier = self._log.take()
         try:
             module = self.session.load(name, source, cell, structs)
-        except (
-            Exception
-        ) as error:  # SlangCompileError is no RuntimeError, and a broken session raises RuntimeError
+        except Exception as error:
+            # SlangCompileError is no RuntimeError, and a broken session raises RuntimeError
             found = self.messages(str(error)) or [Diagnostic("error", "", str(error).split("\n", 1)[0])]
             raise CompileError(unit.label, found) from error
         finally:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from slanglab.engine.dispatch import RESERVED
 from slanglab.text.intrinsics import INTRINSICS
+from slanglab.text.keywords import CALL_WORDS
 from slanglab.text.symbols import Function, Outline
 
 __all__ = ["DOORS", "Entry", "entries", "text"]
@@ -47,7 +47,7 @@ def entries(
     for function in candidates:
         overloaded = count[function.qualified] > 1
         intrinsic = function.name in INTRINSICS
-        reserved = any(p.name in RESERVED for p in function.parameters)
+        reserved = any(p.name in CALL_WORDS for p in function.parameters)
         if overloaded or intrinsic or reserved or function.qualified in also:
             doors = found.setdefault(function.qualified, [])
             doors.append(

@@ -6,8 +6,8 @@ from typing import Any
 
 from slanglab.cells.compiler import Program
 from slanglab.cells.report import FunctionRow, ParameterRow
-from slanglab.engine.dispatch import RESERVED
 from slanglab.text import symbols
+from slanglab.text.keywords import CALL_WORDS
 
 __all__ = ["function_rows"]
 
@@ -57,7 +57,7 @@ def _note(program: Program, function: symbols.Function) -> str:
         return f"one of {len(doors)} overloads: a call takes the one that its arguments match; slangpy itself refuses them"
     if not doors:
         return ""
-    taken = [p.name for p in function.parameters if p.name in RESERVED]
+    taken = [p.name for p in function.parameters if p.name in CALL_WORDS]
     if taken:
         return f"{taken[0]} is also a word of slangpy's own call; here it is passed like any other"
     return f"Slang has a {function.name} of its own: a call from Python takes this one; slangpy itself cannot tell"

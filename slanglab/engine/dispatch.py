@@ -15,11 +15,11 @@ from slanglab.engine import empty, gradients
 from slanglab.engine.arrays import Converter
 from slanglab.engine.binding import Bound, bind
 from slanglab.engine.plans import Plan, may_plan
-from slanglab.engine.target import RESERVED, Target
+from slanglab.engine.target import Target
 from slanglab.errors import CallError, SlangLabError
 from slanglab.messages import call_errors
 
-__all__ = ["RESERVED", "Target", "ValueWarning", "append_to", "call"]
+__all__ = ["Target", "ValueWarning", "append_to", "call"]
 
 
 class ValueWarning(UserWarning):

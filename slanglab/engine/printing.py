@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import sys
-import weakref
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import slangpy as spy
 
-from slanglab import paths
 from slanglab.engine import outside
 from slanglab.log import LogCapture
+from slanglab.tensors import kernels
 
 __all__ = ["flush"]
 
@@ -33,27 +31,18 @@ class _State:
         return self.wanted > self.size - _HEADER
 
 
-_kernels: dict[int, tuple[weakref.ref[Any], Any]] = {}
-
-
-def _kernel(device: spy.Device) -> Any:
-    """Return the kernel that reads the buffer's counter, made once for each device and dropped when that closes."""
-    held = _kernels.get(id(device))
-    if held is None or held[0]() is not device:
-        text = (paths.shaders() / "print_state.slang").read_text(encoding="utf-8")
-        module = device.load_module_from_source("slanglab/print_state", text)
-        program = device.link_program([module], [module.entry_point("print_state")])
-        held = _kernels[id(device)] = (weakref.ref(device), device.create_compute_kernel(program))
-        key = id(device)
-        device.register_device_close_callback(lambda _: _kernels.pop(key, None))
-    return held[1]
-
-
 def _state(device: spy.Device) -> _State:
     out = device.create_buffer(
         size=8, usage=spy.BufferUsage.unordered_access | spy.BufferUsage.shader_resource
     )
-    _kernel(device).dispatch([1, 1, 1], state=out)
+    kernel = kernels.kept(
+        device,
+        ("print_state",),
+        lambda: kernels.load(
+            device, "slanglab/print_state", kernels.source("print_state.slang"), "print_state"
+        ),
+    )
+    kernel.dispatch([1, 1, 1], state=out)
     size, wanted = out.to_numpy().view(np.uint32)[:2]
     return _State(int(size), int(wanted))
 

@@ -12,11 +12,9 @@ import slangpy as spy
 from slanglab.engine.parameters import Parameter, parameter
 from slanglab.engine.plans import Plans
 from slanglab.text.diagnostics import Diagnostic
+from slanglab.text.keywords import CALL_WORDS
 
-__all__ = ["RESERVED", "Target"]
-
-RESERVED = frozenset({"self", "_result", "_append_to", "_thread_count", "_native_cache"})
-"""Parameter names that slangpy's own call takes for itself, or that its generated kernel declares."""
+__all__ = ["Target"]
 
 
 @dataclass(eq=False)
@@ -74,7 +72,7 @@ class Target:
         self.names = tuple(p.name for p in self.parameters)
         self.by_name = {p.name: p for p in self.parameters}
         # Parameters whose names slangpy keeps for itself can only be passed by position, and so must all before them.
-        reserved = [i for i, n in enumerate(self.names) if n in RESERVED]
+        reserved = [i for i, n in enumerate(self.names) if n in CALL_WORDS]
         self.positional = len(self.names) if self.by_position else reserved[-1] + 1 if reserved else 0
         self.plans = Plans(self.device, self.backward or any(p.kind == "tensor" for p in self.parameters))
         self._keyed: dict[str, Any] = {}

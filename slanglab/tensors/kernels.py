@@ -7,6 +7,7 @@ A kernel's text is `element.slang` and the kernel's file, after macros that name
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from slanglab import paths
 from slanglab.device import is_software
 
-__all__ = ["FORMATS", "Format", "drop", "group_size", "has_wide", "kernel"]
+__all__ = ["FORMATS", "Format", "drop", "group_size", "has_wide", "kept", "kernel", "load", "source"]
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,8 @@ def _shelf(device: Any) -> _Shelf:
 
 
 @cache
-def _text(name: str) -> str:
+def source(name: str) -> str:
+    """Return the text of a file in `shaders/`."""
     return (paths.shaders() / name).read_text(encoding="utf-8")
 
 
@@ -94,6 +96,20 @@ def group_size(device: Any) -> int:
     """Return the threads of one group in these kernels."""
     # On a processor few threads with long runs are quicker than many with short ones.
     return 16 if is_software(device) else 128
+
+
+def kept(device: Any, key: tuple[object, ...], make: Callable[[], Any]) -> Any:
+    """Return what `make` gave for `key` on this device, made at the first call and kept until the device is closed or dropped."""
+    kernels = _shelf(device).kernels
+    if key not in kernels:
+        kernels[key] = make()
+    return kernels[key]
+
+
+def load(device: Any, name: str, text: str, entry: str) -> Any:
+    """Load Slang text as the module `name` and return its entry point as a compute kernel."""
+    module = device.load_module_from_source(name, text)
+    return device.create_compute_kernel(device.link_program([module], [module.entry_point(entry)]))
 
 
 def kernel(device: Any, file: str, entry: str, form: Format, **macros: int) -> Any:
@@ -115,38 +131,36 @@ def kernel(device: Any, file: str, entry: str, form: Format, **macros: int) -> A
     slangpy.ComputeKernel
         Kept until the device is closed or `drop` is called.
     """
-    kernels = _shelf(device).kernels
     key = (file, entry, form.bits, form.form, *sorted(macros.items()))
-    found = kernels.get(key)
-    if found is None:
-        # A quotient of halves leaves their range: it is classed and summed as a float32.
-        bits = max(form.bits, 32) if macros.get("RATIO") else form.bits
-        defined: dict[str, object] = {
-            "RAW": _RAW[bits],
-            "BITS": bits,
-            "SOURCE": _RAW[form.bits],
-            "SOURCE_BITS": form.bits,
-            "FORM": f"FORM_{form.form}",
-            "WIDE": int(form.wide),
-            "RATIO": 0,
-            "TEAM": 1,
-            **macros,
-        }
-        head = "".join(f"#define {name} {value}\n" for name, value in defined.items())
-        text = "\n".join(
-            [
-                head,
-                '#line 1 "element.slang"',
-                _text("element.slang"),
-                f'#line 1 "{file}.slang"',
-                _text(f"{file}.slang"),
-            ]
-        )
-        # A module name is single-use in a session, so it says everything that the text depends on.
-        label = "-".join(
-            [f"slanglab/{file}", form.form, str(form.bits), *(f"{k}{v}" for k, v in sorted(macros.items()))]
-        )
-        module = device.load_module_from_source(label.lower(), text)
-        program = device.link_program([module], [module.entry_point(entry)])
-        found = kernels[key] = device.create_compute_kernel(program)
-    return found
+    return kept(device, key, lambda: _compiled(device, file, entry, form, macros))
+
+
+def _compiled(device: Any, file: str, entry: str, form: Format, macros: dict[str, int]) -> Any:
+    # A quotient of halves leaves their range: it is classed and summed as a float32.
+    bits = max(form.bits, 32) if macros.get("RATIO") else form.bits
+    defined: dict[str, object] = {
+        "RAW": _RAW[bits],
+        "BITS": bits,
+        "SOURCE": _RAW[form.bits],
+        "SOURCE_BITS": form.bits,
+        "FORM": f"FORM_{form.form}",
+        "WIDE": int(form.wide),
+        "RATIO": 0,
+        "TEAM": 1,
+        **macros,
+    }
+    head = "".join(f"#define {name} {value}\n" for name, value in defined.items())
+    text = "\n".join(
+        [
+            head,
+            '#line 1 "element.slang"',
+            source("element.slang"),
+            f'#line 1 "{file}.slang"',
+            source(f"{file}.slang"),
+        ]
+    )
+    # A module name is single-use in a session, so it says everything that the text depends on.
+    label = "-".join(
+        [f"slanglab/{file}", form.form, str(form.bits), *(f"{k}{v}" for k, v in sorted(macros.items()))]
+    )
+    return load(device, label.lower(), text, entry)

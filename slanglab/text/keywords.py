@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["MODIFIERS", "RESERVED_MODULES", "RESERVED_NAMES", "STATEMENTS"]
+__all__ = ["CALL_WORDS", "MODIFIERS", "RESERVED_MODULES", "RESERVED_NAMES", "STATEMENTS"]
 
 
 def _words(text: str) -> frozenset[str]:
@@ -45,3 +45,6 @@ RESERVED_NAMES = (MODIFIERS | STATEMENTS | _DECLARATIONS | _TYPES) - {
 
 RESERVED_MODULES = _words("slangpy sgl slang glsl hlsl core neural slangtorch slanglab slanglab_bounds")
 """Modules that Slang, slangpy and SlangLab bring themselves."""
+
+CALL_WORDS = frozenset(("self", "_result", "_append_to", "_thread_count", "_native_cache"))
+"""Names that slangpy's own call takes for itself, or that its generated kernel declares."""

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 
 from slanglab.text.diagnostics import Diagnostic
 from slanglab.text.intrinsics import INTRINSICS
+from slanglab.text.keywords import CALL_WORDS
 from slanglab.text.outline import Function, Outline, signature
 
 __all__ = ["limitations"]
 
-_TAKEN = frozenset(("self", "_result", "_append_to", "_thread_count", "_native_cache"))
-"""Names of slangpy's own arguments of a call."""
 _MOST_SIGNATURES = 8
 
 
@@ -137,7 +136,7 @@ def _static(function: Function) -> Diagnostic:
 def _parameters(function: Function) -> Iterator[Diagnostic]:
     for parameter in function.parameters:
         name = parameter.name
-        if name in _TAKEN:
+        if name in CALL_WORDS:
             text = f"`{name}` is an argument of slangpy's own calls"
             hint = f"give it another name, for example `{name.strip('_')}_value`"
         elif keyword.iskeyword(name):

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from shell import Shell
+from tensor_checks import LEAST, flushes
 
 import slanglab
 
@@ -31,8 +32,21 @@ def shell(device):
 
 
 @pytest.fixture
-def rng():
-    """Random numbers from a fresh seed, which a failing test prints."""
-    seed = int(np.random.default_rng().integers(2**32))
-    print(f"seed {seed}")
+def seed():
+    """A fresh seed, which a failing test prints."""
+    drawn = int(np.random.default_rng().integers(2**32))
+    print(f"seed {drawn}")
+    return drawn
+
+
+@pytest.fixture
+def rng(seed):
+    """Random numbers from a fresh seed."""
     return np.random.default_rng(seed)
+
+
+@pytest.fixture(scope="session")
+def subnormals(device):
+    """Expect zeros for subnormal numbers where the device makes zeros of them."""
+    if flushes(device):
+        LEAST["single"] = 2.0**-126

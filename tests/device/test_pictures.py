@@ -8,23 +8,12 @@ import numpy as np
 import pytest
 import slangpy as spy
 from tensor_cases import numbers, upload
-from tensor_checks import LEAST, check_picture, flushes
+from tensor_checks import check_picture
 
 from slanglab.errors import ArgumentError
 from slanglab.tensors.summary import elements, nonfinite, picture
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _subnormals(device: Any) -> None:
-    if flushes(device):
-        LEAST["single"] = 2.0**-126
-
-
-@pytest.fixture
-def seed() -> int:
-    drawn = int(np.random.SeedSequence().generate_state(1)[0])
-    print(f"seed {drawn}")
-    return drawn
+pytestmark = pytest.mark.usefixtures("subnormals")
 
 
 def test_one_bad_element_in_sixteen_million(device: Any, seed: int) -> None:

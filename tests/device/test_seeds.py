@@ -229,10 +229,7 @@ def test_linear_layer_as_written_says_what_the_loop_needs(nb):
     assert "line 15" in failed.text  # counted in the cell, the first line being %%slang
 
 
-def test_linear_layer(nb):
-    seed = int(np.random.default_rng().integers(2**32))
-    print(f"seed {seed}")
-    rng = np.random.default_rng(seed)
+def test_linear_layer(nb, rng):
     weight_init, bias_init = rng.normal(size=(5, 8)).astype(np.float32), rng.normal(size=5).astype(np.float32)
     batch_data, loss_gradients = rng.normal(size=8).astype(np.float32), rng.normal(size=5).astype(np.float32)
     nb.ns.update(

@@ -11,24 +11,13 @@ import numpy as np
 import pytest
 import slangpy as spy
 from tensor_cases import FLOATING, case, numbers, upload
-from tensor_checks import LEAST, check_picture, check_statistics, exact, flushes, reference_counts, view_of
+from tensor_checks import check_picture, check_statistics, exact, reference_counts, view_of
 
 from slanglab.errors import ArgumentError
 from slanglab.tensors import kernels
 from slanglab.tensors.summary import elements, histogram, nonfinite, picture, statistics, summary
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _subnormals(device: Any) -> None:
-    if flushes(device):
-        LEAST["single"] = 2.0**-126
-
-
-@pytest.fixture
-def seed() -> int:
-    drawn = int(np.random.SeedSequence().generate_state(1)[0])
-    print(f"seed {drawn}")
-    return drawn
+pytestmark = pytest.mark.usefixtures("subnormals")
 
 
 def test_random_tensors(device: Any, seed: int) -> None:
