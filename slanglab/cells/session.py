@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,8 @@ from slanglab.cells.function import release_all
 from slanglab.cells.graph import CellGraph
 from slanglab.cells.module import CellAccess, SlangModule
 from slanglab.cells.report import CellReport
-from slanglab.cells.resolve import FileModule, Resolver
 from slanglab.cells.rows import function_rows
+from slanglab.cells.units import Pasted, UnitMaker, moved, placed
 from slanglab.cells.versions import Cell, CompileError, Outcome, Unit, Version
 from slanglab.errors import SlangLabError
 from slanglab.log import LogCapture
@@ -30,14 +30,9 @@ from slanglab.memory import give_back
 from slanglab.messages.hints import hint
 from slanglab.text import source, symbols
 from slanglab.text.diagnostics import Diagnostic, SourceText
-from slanglab.text.expansion import expansion_problems
 from slanglab.text.limitations import limitations
 
 __all__ = ["CellSession", "Ran", "Request"]
-
-
-_LIBRARIES = (Path(spy.SHADER_PATH), Path(spy.__file__).parent / "shaders")
-"""Where slangpy keeps its own Slang: the functional API, and `sgl`."""
 
 
 _EDITS_IN_A_SESSION = 8
@@ -114,13 +109,12 @@ class CellSession:
         self._device = device
         self._describe = describe
         self._log = log
-        self._roots = roots
         self.finished = finished
         self._graph: CellGraph[Program] | None = None
+        self._units = UnitMaker(lambda: self.graph, roots)
         self._compiler: SlangCompiler | None = None
         self._unnamed: dict[str, str] = {}
         self._serial = itertools.count(1)
-        self._library: dict[str, bool] = {}
         self._defaults = defaults.Defaults()
         self._edits = 0
 
@@ -253,7 +247,12 @@ class CellSession:
             errors = [d for d in complaints if d.severity == "error"]
             if errors:
                 raise self._refused(key, request, text, label, complaints)
-            unit, warnings = self._unit(key, request, text, label, parsed)
+            pasted = Pasted(
+                key, text, parsed, label, request.first_line, request.macros, request.include, request.bounds
+            )
+            unit, warnings = self._units.make(pasted)
+            if any(d.severity == "error" for d in warnings):
+                raise self._refused(key, request, text, label, warnings)
             try:
                 outcome = self.graph.run(key, unit, named=name is not None)
             except CompileError as error:
@@ -262,10 +261,10 @@ class CellSession:
                     name or label, self._with_hints(found, parsed, request.first_line)
                 ) from error
         except CompileError as error:
-            placed = [_placed(d, outline_shown) for d in error.diagnostics]
-            raise self._reported(CompileError(name or label, placed), key, name or label, started) from error
-        limits = [_moved(d, request.first_line) for d in limitations(parsed) if not _served(d, parsed)]
-        warnings = [_placed(d, outline_shown) for d in (*complaints, *warnings, *limits)]
+            told = [placed(d, outline_shown) for d in error.diagnostics]
+            raise self._reported(CompileError(name or label, told), key, name or label, started) from error
+        limits = [moved(d, request.first_line) for d in limitations(parsed) if not _served(d, parsed)]
+        warnings = [placed(d, outline_shown) for d in (*complaints, *warnings, *limits)]
         return self._ran(outcome, name or label, warnings, parsed, started)
 
     def _key_of_unnamed(self, request: Request, parsed: symbols.Outline) -> str:
@@ -286,122 +285,6 @@ class CellSession:
         self.graph.refuse(key, unit, found, named=request.name is not None)
         return CompileError(request.name or label, found)
 
-    def _unit(
-        self, key: str, request: Request, text: str, label: str, parsed: symbols.Outline
-    ) -> tuple[Unit, list[Diagnostic]]:
-        resolver = Resolver(tuple(self._roots()), self._importable, self._is_library)
-        resolved = resolver.resolve(key, text, parsed, first_line=request.first_line, extra=request.include)
-        found = [_moved(d, request.first_line) for d in resolved.diagnostics]
-        for module in resolved.files:
-            found.extend(self._run_file(module, resolver, ()))
-        found.extend(self._import_problems(key, parsed, resolved.imports, request.first_line))
-        first_line = 0 if resolved.included else request.first_line
-        found.extend(expansion_problems(resolved.text, request.macros, first_line))
-        if any(d.severity == "error" for d in found):
-            raise self._refused(key, request, text, label, found)
-        unit = Unit(
-            _without_module_declaration(resolved.text, parsed),
-            tuple(resolved.imports.items()),
-            request.macros,
-            label,
-            text,
-            request.first_line,
-            tuple((f.token, str(f.path), f.text) for f in resolved.included),
-            request.bounds,
-        )
-        return unit, found
-
-    def _importable(self) -> list[str]:
-        return [c.key for c in self.cells() if c.named]
-
-    def _is_library(self, name: str) -> bool:
-        known = self._library.get(name)
-        if known is None:
-            file = f"{name.replace('.', '/')}.slang"
-            known = name in ("glsl", "neural") or any((folder / file).is_file() for folder in _LIBRARIES)
-            self._library[name] = known
-        return known
-
-    def _import_problems(
-        self, key: str, parsed: symbols.Outline, imports: dict[str, str], first_line: int
-    ) -> list[Diagnostic]:
-        """Name cycles, and imports that have no version to stand on."""
-        places = {i.name: i for i in parsed.imports}
-        found = []
-        for written, imported in imports.items():
-            at = places.get(written)
-            line, column = (at.line + first_line - 1, at.column) if at is not None else (0, 0)
-            cycle = self.graph.find_cycle(key, [imported])
-            cell = self.cell(imported)
-            if cycle:
-                path = " → ".join(self._name_of(k) for k in cycle)
-                found.append(
-                    Diagnostic(
-                        "error",
-                        "import-cycle",
-                        "these cells import each other",
-                        path,
-                        line=line,
-                        column=column,
-                        end_column=column + len(written),
-                        hint="move what both need into a third cell, and import that",
-                    )
-                )
-            elif cell is None or cell.good is None:
-                where = cell.latest.label if cell is not None else written
-                found.append(
-                    Diagnostic(
-                        "error",
-                        "import-failed",
-                        "the imported cell does not compile",
-                        f"{written} ({where}) has no version that compiles",
-                        line=line,
-                        column=column,
-                        end_column=column + len(written),
-                        hint=f"mend {where} first, then run this cell again",
-                    )
-                )
-        return found
-
-    def _name_of(self, key: str) -> str:
-        cell = self.cell(key)
-        return key if cell is None or cell.named else cell.latest.label
-
-    def _run_file(self, module: FileModule, resolver: Resolver, chain: tuple[str, ...]) -> list[Diagnostic]:
-        """Bring the graph's node of an imported file up to date; return why it cannot be."""
-        if module.key in chain:
-            cycle = " → ".join(Path(k).name for k in (*chain, module.key))
-            return [Diagnostic("error", "import-cycle", "these files import each other", cycle)]
-        label = str(module.path)
-        try:
-            raw = module.path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            return [Diagnostic("error", "import-unreadable", f"{label!r} cannot be read: {error}")]
-        text, found = source.clean(raw)
-        parsed = symbols.outline(text)
-        resolved = resolver.resolve(module.key, text, parsed, base=module.path.parent)
-        found.extend(resolved.diagnostics)
-        found.extend(expansion_problems(resolved.text, (), 0 if resolved.included else 1))
-        for other in resolved.files:
-            found.extend(self._run_file(other, resolver, (*chain, module.key)))
-        shown = SourceText(label, tuple(text.split("\n")))
-        if any(d.severity == "error" for d in found):
-            return [_placed(d, shown) for d in found]
-        unit = Unit(
-            _without_module_declaration(resolved.text, parsed),
-            tuple(resolved.imports.items()),
-            (),
-            label,
-            text,
-            1,
-            tuple((f.token, str(f.path), f.text) for f in resolved.included),
-        )
-        try:
-            self.graph.run(module.key, unit, named=False)
-        except CompileError as error:
-            return list(error.diagnostics)
-        return []
-
     # ----- saying what happened -----
 
     def _with_hints(
@@ -413,7 +296,7 @@ class CellSession:
         cell = self.cell(key)
         good = cell.good if cell is not None else None
         stale = [
-            self._name_of(c.key)
+            self._units.name_of(c.key)
             for c in self.cells()
             if c is not cell and cell in self.graph.stale_because(c)
         ]
@@ -451,8 +334,8 @@ class CellSession:
             functions=function_rows(version.program),
             imports=tuple(written for written, _ in version.unit.imports),
             reason=outcome.reason or "nothing changed",
-            recompiled=tuple(self._name_of(c.key) for c in outcome.recompiled),
-            gone_stale=tuple(self._name_of(c.key) for c in outcome.gone_stale),
+            recompiled=tuple(self._units.name_of(c.key) for c in outcome.recompiled),
+            gone_stale=tuple(self._units.name_of(c.key) for c in outcome.gone_stale),
             diagnostics=tuple(warnings),
         )
         return Ran(report, access, SlangModule(access))
@@ -479,32 +362,3 @@ def _name_problem(name: str) -> str | None:
     if name.strip() and not name.isidentifier() and name.isprintable():
         return None
     return source.valid_name(name)
-
-
-def _moved(diagnostic: Diagnostic, first_line: int) -> Diagnostic:
-    """Return a message that counts lines from 1 with the notebook cell's own numbers."""
-    if not diagnostic.line or diagnostic.cell:
-        return diagnostic
-    return replace(diagnostic, line=diagnostic.line + first_line - 1)
-
-
-def _placed(diagnostic: Diagnostic, shown: SourceText) -> Diagnostic:
-    """Return a message of SlangLab's own with the cell it is about and the lines around it."""
-    if diagnostic.cell:
-        return diagnostic
-    around = diagnostic.source or (shown.around(diagnostic.line) if diagnostic.line else ())
-    return replace(diagnostic, cell=shown.cell, source=around)
-
-
-def _without_module_declaration(text: str, parsed: symbols.Outline) -> str:
-    """Blank out `module x;`, which would make everything that is not `public` unreachable; the report says so."""
-    declared = parsed.module_declaration
-    if declared is None:
-        return text
-    lines = text.split("\n")
-    line = lines[declared.line - 1]
-    end = line.find(";", declared.column - 1)
-    start = line.rfind("module", 0, declared.column + 6)
-    if end >= 0 and start >= 0:
-        lines[declared.line - 1] = line[:start] + " " * (end + 1 - start) + line[end + 1 :]
-    return "\n".join(lines)

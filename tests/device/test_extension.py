@@ -309,6 +309,27 @@ def test_cycles_are_named_by_cell(shell):
     assert shell["b1"].g(1.0) == 2.0
 
 
+def test_files_that_import_each_other_are_named(shell, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "one.slang").write_text("import two;\nfloat f1(float x) { return x; }\n")
+    (tmp_path / "two.slang").write_text("import one;\nfloat f2(float x) { return x; }\n")
+    failed = shell.run("%%slang user\nimport one;\nfloat g(float x) { return f1(x); }", fails=True)
+    assert "one.slang → two.slang → one.slang" in failed.text
+
+
+def test_a_file_that_imports_the_cell_that_imports_it_is_refused(shell, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "low.slang").write_text("float low(float x) { return x + 1; }\n")
+    cell = "%%slang base\nimport low;\nfloat f(float x) { return low(x); }"
+    shell.run(cell)
+    (tmp_path / "low.slang").write_text("import base;\nfloat low(float x) { return x + 2; }\n")
+    failed = shell.run(cell, fails=True)
+    assert "import each other" in failed.text
+    assert shell["base"].f(1.0) == 2.0
+    edges = slanglab.current().cells.graph.edges()
+    assert not {(b, a) for a, b in edges} & set(edges)
+
+
 def test_errors_are_shown_once(shell):
     failed = shell.run("%%slang\nfloat f(float x) { return nope; }", fails=True)
     assert (
