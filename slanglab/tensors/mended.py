@@ -1,0 +1,195 @@
+"""Methods of `slangpy.Tensor` that do something else than they say, replaced while SlangLab is loaded.
+
+`clear` zeroes the whole buffer of a view, and leaves the last bytes of a size that is no multiple of 4, as `zeros` and `zeros_like` do;
+`copy_from_numpy` copies bytes of whatever type and shape; it and `to_numpy` take a bool for one byte, which on Vulkan has 4; `with_grads`
+zeroes the gradients that the caller brings. `install` puts methods in their place that do not, `uninstall` puts back slangpy's own.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+import slangpy as spy
+
+from slanglab.errors import ArgumentError
+from slanglab.scalars import SCALARS, type_name
+from slanglab.tensors.clear import clear as _clear
+from slanglab.tensors.clear import clear_end
+from slanglab.values import describe_value
+
+__all__ = ["install", "installed", "uninstall"]
+
+_NAMES = ("clear", "copy_from_numpy", "to_numpy", "with_grads", "zeros", "zeros_like")
+_own = {name: spy.Tensor.__dict__[name] for name in _NAMES}
+"""slangpy's methods, by name."""
+
+
+@functools.wraps(_own["clear"], updated=())
+def _mended_clear(self: Any, cmd: Any = None) -> None:
+    _clear(self, cmd)
+
+
+@functools.wraps(_own["zeros"], updated=())
+def _mended_zeros(*args: Any, **kwargs: Any) -> Any:
+    made = _own["zeros"](*args, **kwargs)
+    clear_end(made)
+    return made
+
+
+@functools.wraps(_own["zeros_like"], updated=())
+def _mended_zeros_like(other: Any) -> Any:
+    made = _own["zeros_like"](other)
+    clear_end(made)
+    return made
+
+
+@functools.wraps(_own["copy_from_numpy"], updated=())
+def _mended_copy_from_numpy(self: Any, data: Any) -> None:
+    if isinstance(data, np.ndarray):
+        data = _uploadable(self, data)
+        if data.size == 0:
+            return
+    _own["copy_from_numpy"](self, data)
+
+
+@functools.wraps(_own["to_numpy"], updated=())
+def _mended_to_numpy(self: Any) -> Any:
+    array = _own["to_numpy"](self)
+    if array.dtype != np.bool_:
+        return array
+    storage = self.storage
+    kept = np.frombuffer(storage.to_numpy().tobytes(), _stored_bool(storage))
+    strides = tuple(int(s) * kept.itemsize for s in self.strides.as_tuple())
+    where = np.lib.stride_tricks.as_strided(kept[int(self.offset) :], self.shape.as_tuple(), strides)
+    return where != 0
+
+
+@functools.wraps(_own["with_grads"], updated=())
+def _mended_with_grads(self: Any, grad_in: Any = None, grad_out: Any = None, zero: bool | None = None) -> Any:
+    if grad_in is None and grad_out is None:
+        made = _own["with_grads"](self, zero=False)
+        if zero is None or zero:
+            _clear(made.grad_out)
+        return made
+    for name, gradient in (("grad_in", grad_in), ("grad_out", grad_out)):
+        if gradient is not None:
+            _check_gradient(self, name, gradient)
+    made = _own["with_grads"](self, grad_in, grad_out, False)
+    if zero:
+        if grad_in is not None:
+            _clear(grad_in)
+        if grad_out is not None and grad_out is not grad_in:
+            _clear(grad_out)
+    return made
+
+
+_MENDED: dict[str, Any] = {
+    "clear": _mended_clear,
+    "copy_from_numpy": _mended_copy_from_numpy,
+    "to_numpy": _mended_to_numpy,
+    "with_grads": _mended_with_grads,
+    "zeros": staticmethod(_mended_zeros),
+    "zeros_like": staticmethod(_mended_zeros_like),
+}
+
+
+def installed() -> bool:
+    """Tell whether the methods of `slangpy.Tensor` are the mended ones."""
+    return spy.Tensor.__dict__["clear"] is _mended_clear
+
+
+def install() -> None:
+    """Replace the methods of `slangpy.Tensor` that are mended here; again does nothing.
+
+    They take what slangpy's take. What differs:
+
+    - `clear` of a view clears the view; the last bytes are cleared as well, also by `zeros` and `zeros_like`.
+    - `copy_from_numpy` takes an array of the tensor's dtype and shape, the axes of its elements behind (a flat one, or one that differs
+      by axes of length 1, is taken as well), in any layout and byte order; else it raises `ArgumentError`.
+    - `to_numpy` reads bools as they are kept.
+    - `with_grads` leaves the values of gradients that it is given, unless `zero=True` is written out, and refuses gradients of
+      another shape, element type or device with `ArgumentError`.
+    """
+    for name, method in _MENDED.items():
+        setattr(spy.Tensor, name, method)
+
+
+def uninstall() -> None:
+    """Give `slangpy.Tensor` its own methods back."""
+    for name, method in _own.items():
+        setattr(spy.Tensor, name, method)
+
+
+def _check_gradient(tensor: Any, name: str, gradient: Any) -> None:
+    if not isinstance(gradient, spy.Tensor):
+        return  # slangpy refuses it
+    wanted = tensor.dtype.derivative
+    if (
+        gradient.shape != tensor.shape
+        or gradient.device != tensor.device
+        or (wanted is not None and gradient.dtype.full_name != wanted.full_name)
+    ):
+        where = "" if gradient.device == tensor.device else " on another device"
+        raise ArgumentError(
+            f"with_grads: {name} is no gradient of this tensor",
+            function="with_grads",
+            argument=name,
+            expected=f"{type_name((wanted or tensor.dtype).full_name)}, shape {tensor.shape.as_tuple()}",
+            given=f"{type_name(gradient.dtype.full_name)}, shape {gradient.shape.as_tuple()}{where}",
+            hint="pass `slangpy.Tensor.zeros_like(t)` or nothing: `t.with_grads()` makes one",
+        )
+
+
+@functools.cache
+def _scalar(full_name: str) -> np.dtype[Any] | None:
+    """Return numpy's type for the numbers in an element of this type; None for a struct."""
+    name = type_name(full_name).split("[", 1)[0]
+    return SCALARS.get(name.rstrip("0123456789x") if name not in SCALARS else name)
+
+
+def _uploadable(tensor: Any, data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the array as slangpy can upload it to `tensor`: the same numbers, contiguous, in the machine's byte order."""
+    element = tensor.dtype
+    dtype = _scalar(element.full_name)
+    shape = (*tensor.shape.as_tuple(), *element.shape.as_tuple())
+    if data.dtype == dtype and data.shape == shape and data.flags.carray and dtype != np.bool_:
+        return data
+    storage = tensor.storage
+    room = tensor.element_count * storage.struct_size
+    if dtype is None:  # a struct: bytes, as `to_numpy` gives them
+        if data.nbytes != room:
+            raise _refused(tensor, data, f"{room} bytes")
+        return np.require(data, requirements=["C", "A", "W"])
+    fits = data.shape == shape or (
+        data.size == math.prod(shape)
+        and (data.ndim == 1 or _without_ones(data.shape) == _without_ones(shape))
+    )
+    stored = _stored_bool(storage) if dtype == np.bool_ else dtype
+    if not fits or data.dtype.newbyteorder("=") not in (dtype, stored):
+        raise _refused(tensor, data, f"{dtype.name}, shape {shape}")
+    if data.dtype != stored or not data.dtype.isnative:
+        data = data.astype(stored)
+    return np.require(data, requirements=["C", "A", "W"]).reshape(shape)
+
+
+def _stored_bool(storage: Any) -> np.dtype[Any]:
+    """Return how a buffer of bools keeps one: in 4 bytes on Vulkan, in one on CUDA."""
+    return np.dtype(f"u{storage.struct_size}")
+
+
+def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(n for n in shape if n != 1)
+
+
+def _refused(tensor: Any, data: np.ndarray[Any, Any], expected: str) -> ArgumentError:
+    return ArgumentError(
+        f"copy_from_numpy: the array does not fit a tensor of {type_name(tensor.dtype.full_name)}, shape {tensor.shape.as_tuple()}",
+        function="copy_from_numpy",
+        argument="data",
+        expected=expected,
+        given=describe_value(data),
+        hint="`slanglab.assign(t, data)` converts numbers of another type; an array of another shape has to be reshaped first",
+    )
