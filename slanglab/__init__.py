@@ -14,7 +14,7 @@ from slanglab.machine.libraries import preload
 if TYPE_CHECKING:
     from slanglab.cells.versions import CompileError
     from slanglab.errors import ArgumentError, CallError, DeviceError, SlangLabError
-    from slanglab.lab import Lab, compile, current
+    from slanglab.lab import Lab, compile, current, last_run, sync, timing
     from slanglab.notebook.extension import load_ipython_extension, unload_ipython_extension
     from slanglab.tensors.create import (
         TensorError,
@@ -45,12 +45,15 @@ __all__ = [
     "empty",
     "full",
     "inspect",
+    "last_run",
     "linspace",
     "load_ipython_extension",
     "ones",
     "random",
     "summary",
+    "sync",
     "tensor",
+    "timing",
     "unload_ipython_extension",
     "zeros",
 ]
@@ -67,7 +70,7 @@ except PackageNotFoundError:  # used from a checkout that was not installed
 _HOMES = {
     "slanglab.cells.versions": ("CompileError",),
     "slanglab.errors": ("ArgumentError", "CallError", "DeviceError", "SlangLabError"),
-    "slanglab.lab": ("Lab", "compile", "current"),
+    "slanglab.lab": ("Lab", "compile", "current", "last_run", "sync", "timing"),
     "slanglab.notebook.extension": ("load_ipython_extension", "unload_ipython_extension"),
     "slanglab.tensors.create": (
         "TensorError",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import slangpy as spy
@@ -14,14 +15,16 @@ from slanglab.cells.compiler import Program
 from slanglab.cells.module import SlangModule
 from slanglab.cells.session import CellSession, Ran, Request
 from slanglab.cells.versions import CompileError
-from slanglab.engine import printing
+from slanglab.engine import building, printing
+from slanglab.engine.control import Control, Policy
+from slanglab.engine.runs import Run
 from slanglab.log import LogCapture
 from slanglab.memory import give_back
 from slanglab.settings import Settings
-from slanglab.tensors import kernels
+from slanglab.tensors import kernels, mended
 from slanglab.widgets import report
 
-__all__ = ["Lab", "compile", "current"]
+__all__ = ["Lab", "compile", "current", "last_run", "sync", "timing"]
 
 
 class Lab:
@@ -38,9 +41,27 @@ class Lab:
         self.log = LogCapture()
         self._device: spy.Device | None = None
         self._others: dict[str, spy.Device] = {}
+        self.control = Control(Policy.of(self.settings))
         self.cells = CellSession(
-            lambda: self.device, lambda: devices.describe(self.device), self.log, self.roots, self._finished
+            lambda: self.device,
+            lambda: devices.describe(self.device),
+            self.log,
+            self.roots,
+            self._finished,
+            self.control,
         )
+
+    def configure(self, name: str, value: str) -> None:
+        """Change a setting, for this session and later ones.
+
+        Raises
+        ------
+        SettingsError
+        """
+        try:
+            self.settings.set(name, value)
+        finally:  # a value that could not be kept holds for this session
+            self.control.policy = Policy.of(self.settings)
 
     # ----- the device -----
 
@@ -56,8 +77,21 @@ class Lab:
         devices.check_process()
         if self._device is None:
             self.log.install()
+            self.mend()
             self._device = devices.open_device(os.environ.get("SLANGLAB_DEVICE") or self.settings["device"])
         return self._device
+
+    @staticmethod
+    def mend() -> None:
+        """Put SlangLab's methods in the place of slangpy's where those lose data or time; `unmend` takes them away."""
+        mended.install()
+        building.install()
+
+    @staticmethod
+    def unmend() -> None:
+        """Put slangpy's own methods back."""
+        mended.uninstall()
+        building.uninstall()
 
     @property
     def is_open(self) -> bool:
@@ -154,11 +188,19 @@ class Lab:
         macros: Iterable[str] = (),
         include: Iterable[Path] = (),
         bounds: bool = False,
+        check: bool = False,
     ) -> SlangModule:
         """Compile Slang source; see `slanglab.compile`."""
+        self.mend()
         label = name or "source"
         request = Request(
-            source, name, label=label, macros=tuple(macros), include=tuple(include), bounds=bounds
+            source,
+            name,
+            label=label,
+            macros=tuple(macros),
+            include=tuple(include),
+            bounds=bounds,
+            check=check,
         )
         return self.run(request).module
 
@@ -189,6 +231,7 @@ def compile(
     macros: Iterable[str] = (),
     include: Iterable[Path] = (),
     bounds: bool = False,
+    check: bool = False,
 ) -> SlangModule:
     """Compile Slang source into a module, as `%%slang` does with a cell.
 
@@ -210,6 +253,9 @@ def compile(
         the edge, so that nothing beyond the tensor is read or written, and what the call returned or wrote is not to be used.
         Results and gradients of other calls are the same as without, only slower. Imported sources are checked when they are
         compiled so themselves; what cannot be checked (a macro, a buffer indexed without a shape) is a warning.
+    check : bool
+        Compare the gradients of every backward call of this source's functions with difference quotients, not only those of the first
+        call of each kind.
 
     Returns
     -------
@@ -221,4 +267,41 @@ def compile(
     CompileError
         With `diagnostics`, and a text that shows the lines at fault.
     """
-    return current().compile(source, name, macros=macros, include=include, bounds=bounds)
+    return current().compile(source, name, macros=macros, include=include, bounds=bounds, check=check)
+
+
+def last_run() -> Run | None:
+    """Return what is known of the last call of a Slang function; None before the first.
+
+    Returns
+    -------
+    slanglab.engine.runs.Run
+        With `host_ms`, `device_ms`, `compile_ms`, `group_shape`, `path`, `bytes`, `prints`, `warnings` and `check`; as text, a table
+        of them. Where the device's time was taken, it is waited for.
+    """
+    return current().control.report()
+
+
+def sync() -> None:
+    """Wait until the device has done all that was submitted.
+
+    Calls return before their kernels end; time them with this before and behind.
+    """
+    lab = current()
+    if lab.is_open:
+        lab.device.wait()
+
+
+@contextmanager
+def timing() -> Iterator[None]:
+    """Take the device's time of every call within a `with` block, for `last_run().device_ms`.
+
+    Calls in the block go the long way and cost some 100 µs more each; outside of it nothing is measured and nothing is paid.
+    """
+    control = current().control
+    before = control.policy.timing
+    control.change(timing=True)
+    try:
+        yield
+    finally:
+        control.change(timing=before)

@@ -60,6 +60,26 @@ KEYS: dict[str, Key] = {
         "what a cell says when it compiles: full, short (one line) or off (errors and warnings only)",
         _one_of("full", "short", "off"),
     ),
+    "check": Key(
+        "first",
+        "which backward calls are compared with difference quotients: the first of each kind, always (every one) or off",
+        _one_of("first", "always", "off"),
+    ),
+    "path": Key(
+        "auto",
+        "which kernels run: auto (the quickest that fits) or slangpy (its own for every call, for comparison)",
+        _one_of("auto", "slangpy"),
+    ),
+    "gradients": Key(
+        "accumulate",
+        "what a backward call does with gradients that are there: accumulate (add to them) or zero (clear them first)",
+        _one_of("accumulate", "zero"),
+    ),
+    "timing": Key(
+        "off",
+        "whether each call is timed on the device, for `slanglab.last_run()`: on or off",
+        _one_of("on", "off"),
+    ),
     "include": Key(
         "",
         f"folders, separated by {os.pathsep!r}, that cells may import and include from, besides the notebook's own",

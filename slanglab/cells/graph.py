@@ -238,7 +238,7 @@ class CellGraph(Generic[P]):
             return "it has not compiled before"
         if unit.text != good.unit.text or unit.imports != good.unit.imports:
             return "its text changed"
-        if (unit.macros, unit.bounds) != (good.unit.macros, good.unit.bounds):
+        if (unit.macros, unit.bounds, unit.check) != (good.unit.macros, good.unit.bounds, good.unit.check):
             return "its options changed"
         changed = [i for i in unit.imported if self._current(i) != good.built_on.get(i)]
         if changed:

@@ -15,6 +15,7 @@ from slanglab.cells.compiler import Program
 from slanglab.cells.function import SlangFunction
 from slanglab.cells.versions import Cell, Version
 from slanglab.engine import outside
+from slanglab.engine.control import Control
 from slanglab.engine.dispatch import Target
 from slanglab.engine.parameters import parameters
 from slanglab.errors import DeviceError, NameNotFoundError, SlangLabError
@@ -30,6 +31,11 @@ _BUILT_IN = re.compile(rf"({'|'.join(SCALARS)})([1-4](x[1-4])?)?$")
 
 class Surroundings(Protocol):
     """What a cell's names need from the lab."""
+
+    @property
+    def control(self) -> Control:
+        """How calls are made."""
+        ...
 
     def cell(self, key: str) -> Cell[Program] | None:
         """Return the cell called `key`."""
@@ -242,13 +248,17 @@ class CellAccess:
             checked=not slang_function.is_overloaded,
             messages=program.messages,
             after=partial(self._after, program, called) if self._around.prints(self.cell) else None,
+            control=self._around.control,
+            check_always=version.unit.check,
         )
 
-    def _after(self, program: Program, called: str) -> None:
-        """Follow a call; raise CallError when a checked index was outside."""
-        error = outside.error(self._around.finished(program), program.places, called)
+    def _after(self, program: Program, called: str) -> str:
+        """Follow a call and return what it printed; raise CallError when a checked index was outside."""
+        printed = self._around.finished(program)
+        error = outside.error(printed, program.places, called)
         if error is not None:
             raise error
+        return printed
 
 
 class SlangStruct(spy.Struct):  # type: ignore[misc]

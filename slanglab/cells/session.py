@@ -24,6 +24,7 @@ from slanglab.cells.report import CellReport
 from slanglab.cells.rows import function_rows
 from slanglab.cells.units import Pasted, UnitMaker, moved, placed
 from slanglab.cells.versions import Cell, CompileError, Outcome, Unit, Version
+from slanglab.engine.control import Control
 from slanglab.errors import SlangLabError
 from slanglab.log import LogCapture
 from slanglab.memory import give_back
@@ -61,6 +62,8 @@ class Request:
         Folders to search first for imports and includes.
     bounds : bool
         Whether every index of a tensor is compared with the shape.
+    check : bool
+        Whether every backward call is checked, not only the first.
     """
 
     text: str
@@ -71,6 +74,7 @@ class Request:
     macros: tuple[str, ...] = ()
     include: tuple[Path, ...] = ()
     bounds: bool = False
+    check: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,8 @@ class CellSession:
         Return the folders that cells may read files in, the notebook's own first.
     finished : callable
         What follows a call of a function that may print; it returns what was printed.
+    control : Control
+        How calls are made.
     """
 
     def __init__(
@@ -105,11 +111,13 @@ class CellSession:
         log: LogCapture,
         roots: Callable[[], Sequence[Path]],
         finished: Callable[[Program], str],
+        control: Control,
     ) -> None:
         self._device = device
         self._describe = describe
         self._log = log
         self.finished = finished
+        self.control = control
         self._graph: CellGraph[Program] | None = None
         self._units = UnitMaker(lambda: self.graph, roots)
         self._compiler: SlangCompiler | None = None
@@ -190,6 +198,7 @@ class CellSession:
     def release(self) -> None:
         """Let go of every compiled program, so that the device can be closed; the texts stay and `rebuild` compiles them."""
         self._defaults = defaults.Defaults()
+        self.control.forget()
         if self._compiler is not None:
             self._compiler.session.close()
         self._compiler = None
@@ -248,7 +257,15 @@ class CellSession:
             if errors:
                 raise self._refused(key, request, text, label, complaints)
             pasted = Pasted(
-                key, text, parsed, label, request.first_line, request.macros, request.include, request.bounds
+                key,
+                text,
+                parsed,
+                label,
+                request.first_line,
+                request.macros,
+                request.include,
+                request.bounds,
+                request.check,
             )
             unit, warnings = self._units.make(pasted)
             if any(d.severity == "error" for d in warnings):

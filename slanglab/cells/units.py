@@ -39,7 +39,7 @@ class Pasted:
     macros : tuple of str
     include : tuple of Path
         Folders to search first.
-    bounds : bool
+    bounds, check : bool
     base : Path or None
         The folder of a file, which its imports start from.
     """
@@ -52,6 +52,7 @@ class Pasted:
     macros: tuple[str, ...] = ()
     include: tuple[Path, ...] = ()
     bounds: bool = False
+    check: bool = False
     base: Path | None = None
 
 
@@ -107,6 +108,7 @@ class UnitMaker:
             first_line,
             tuple((f.token, str(f.path), f.text) for f in resolved.included),
             pasted.bounds,
+            pasted.check,
         )
         return unit, found
 

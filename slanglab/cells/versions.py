@@ -72,6 +72,8 @@ class Unit:
         For each included file its name in `#line`, its path and its text.
     bounds : bool
         True where every index of a tensor is to be compared with the shape.
+    check : bool
+        True where every backward call is to be checked, not only the first.
     """
 
     text: str
@@ -82,6 +84,7 @@ class Unit:
     first_line: int = 1
     included: tuple[tuple[str, str, str], ...] = ()
     bounds: bool = False
+    check: bool = False
 
     @property
     def imported(self) -> tuple[str, ...]:
@@ -94,7 +97,7 @@ class Unit:
 
     @property
     def _content(self) -> tuple[object, ...]:
-        return self.text, self.imports, self.macros, self.bounds
+        return self.text, self.imports, self.macros, self.bounds, self.check
 
 
 @dataclass(frozen=True)

@@ -5,99 +5,34 @@ Every call in SlangLab goes through `call`, forward and backward, from a cell, a
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
 from typing import Any
 
 from slanglab.device import check_process
-from slanglab.engine import empty, gradients
-from slanglab.engine.arrays import Converter
-from slanglab.engine.binding import Bound, bind
-from slanglab.engine.plans import Plan, may_plan
+from slanglab.engine import building, empty, gradients, inplace, routes
+from slanglab.engine.binding import bind
+from slanglab.engine.prepare import Prepared, prepare
+from slanglab.engine.runs import Details
 from slanglab.engine.target import Target
+from slanglab.engine.timing import Stopwatch
 from slanglab.errors import CallError, SlangLabError
 from slanglab.messages import call_errors
 
-__all__ = ["Target", "ValueWarning", "append_to", "call"]
+__all__ = ["GradientWarning", "Target", "ValueWarning", "append_to", "call", "run"]
+
+_TO_THE_USER = 4
+"""Frames between a warning and the line that called, by way of the function proxy."""
 
 
 class ValueWarning(UserWarning):
     """A value changed on its way to the device: it was too large for its type."""
 
 
-@dataclass
-class _Prepared:
-    """A call that was checked.
-
-    Attributes
-    ----------
-    node : slangpy.FunctionNode
-        What to call.
-    args, named : tuple of object, dict of str to object
-        With what.
-    converter : Converter
-        What is left to do afterwards.
-    values : dict of str to object
-        The arguments by parameter.
-    as_they_are : bool
-        True when the next call with such arguments need not be prepared: these are the user's, but for whole numbers as floats.
-    """
-
-    node: Any
-    args: tuple[Any, ...]
-    named: dict[str, Any]
-    converter: Converter
-    values: dict[str, Any]
-    as_they_are: bool = False
-
-
-def _prepare(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> _Prepared:
-    converter = Converter(target.device, target.name, target.mapping)
-    if not target.checked:
-        given = (*args, *kwargs.values())
-        return _Prepared(_node(target, given), tuple(args), dict(kwargs), converter, dict(kwargs))
-    bound = bind(target, args, kwargs)
-    values, options = bound.values, bound.options
-    before = (*values.values(), options.get("_result"))
-    values = {name: converter.convert(value, target.by_name[name]) for name, value in values.items()}
-    result = options.get("_result")
-    if result is not None and target.result is not None:
-        converter.check_result(result, target.result)
-    gradients.check_concrete(target.name, target.parameters, values)
-    if target.backward:
-        _check_differentiable(target)
-        this = bound.this[0] if bound.this else target.this
-        returns = bool(target.slang_function.have_return_value)
-        gradients.check_backward(target.name, target.parameters, values, result, returns, this)
-    after = (*values.values(), result)
-    bound = Bound(values, options, bound.result_last, bound.count, bound.this)
-    positional, named = bound.ordered(target)
-    specs = (*target.parameters, target.result)
-    as_they_are = (
-        not (converter.after or converter.notes or converter.empty or bound.this)
-        and (target.this is None or not target.plans.binds_gradients)
-        and len(args) + len(kwargs) == len(values) + len(options)  # no default took part
-        and target.positional <= bound.count
-        and may_plan(before, after, specs)
-    )
-    this = (*bound.this, target.this)
-    return _Prepared(_node(target, (*this, *after)), positional, named, converter, values, as_they_are)
-
-
-def _node(target: Target, values: Sequence[Any]) -> Any:
-    """Return the node whose kernels are for such arguments."""
-    key = gradients.kernel_key(values, target.plans.binds_gradients)
-    return target.keyed(key) if key else target.node
-
-
-def _check_differentiable(target: Target) -> None:
-    if not target.slang_function.differentiable:
-        raise CallError(
-            f"{target.name} is not differentiable",
-            function=f"{target.name}.bwds",
-            hint="write [Differentiable] before the function, and before every function that it calls",
-        )
+class GradientWarning(UserWarning):
+    """A gradient that differs from the difference quotient, or that cannot be what was meant."""
 
 
 def call(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -109,77 +44,159 @@ def call(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> An
         When the call is refused, by SlangLab or by slangpy; the message is short and names the argument.
     """
     check_process()
-    plans = target.plans
+    started = time.perf_counter()
+    control, plans = target.control, target.plans
+    policy = control.policy
     key = None
     matches, plan = plans.written_out
     if not matches(args, kwargs):
         key, plan = plans.find(args, kwargs)
-    if plan is None:
-        result = _call_checked(target, args, kwargs, key)
+    if plan is None or not policy.plain:
+        result = _call_checked(target, args, kwargs, key, started)
     else:
         try:
             if plan.whole:
                 positional, named = plan.converted(args, kwargs)
-                result = plan.node(*positional, **named)
             else:
-                result = plan.node(*args, **kwargs)
+                positional, named = args, kwargs
+            if plan.route is not None:
+                result = plan.route.run(target, positional, named)
+            else:
+                result = plan.node(*positional, **named)
         except SlangLabError:
             raise
         except Exception as error:
             values = bind(target, args, kwargs).values
             raise call_errors.explain(error, target.name, values, messages=target.messages) from error
+        seconds = time.perf_counter() - started
+        control.last = (
+            target.name,
+            target.backward,
+            plan.details,
+            seconds,
+            (args, kwargs),
+            "accumulate",
+            None,
+        )
     if target.after is not None:
-        target.after()
+        control.printed = target.after()
+    elif control.printed:
+        control.printed = ""
+    return result
+
+
+def run(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Call `target` without a check, a report or anything printed: what checks of gradients use.
+
+    Raises
+    ------
+    CallError
+    """
+    ready = prepare(target, args, kwargs)
+    details = Details()
+    with _in_place(target, ready):
+        result = _submit(target, ready, details)
+    for step in ready.converter.after:
+        step()
     return result
 
 
 def _call_checked(
-    target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any], key: tuple[object, ...] | None
+    target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any], key: Any, started: float
 ) -> Any:
     """Check and convert every argument, then call."""
-    ready = _prepare(target, args, kwargs)
-    converter = ready.converter
-    if converter.empty:
+    control = target.control
+    policy = control.policy
+    ready = prepare(target, args, kwargs)
+    details = Details(frozen=ready.frozen)
+    details.bytes = routes.size(target, ready)
+    stopwatch = Stopwatch(target.device) if policy.timing else None
+    if target.backward and policy.gradients == "zero" and ready.bound is not None:
+        this = ready.bound.this[0] if ready.bound.this else target.this
+        gradients.clear(target.parameters, ready.values, ready.result, this)
+    spent = building.seconds()
+    with _in_place(target, ready) as restored:
+        with stopwatch or nullcontext():
+            result = _submit(target, ready, details)
+        details.compile_ms = (building.seconds() - spent) * 1e3
+        if target.backward and policy.check != "off":
+            if restored is not None:
+                restored.again()
+            _check(target, ready, details)
+    if key is not None and ready.as_they_are and details.path != "none":
+        plan = routes.plan(target, ready, args, kwargs, details)
+        target.plans.keep(key, plan)
+    for step in ready.converter.after:
+        step()
+    control.last = (
+        target.name,
+        target.backward,
+        details,
+        time.perf_counter() - started,
+        (),
+        policy.gradients,
+        stopwatch,
+    )
+    details.warnings[:0] = ready.converter.notes
+    for note in ready.converter.notes:
+        warnings.warn(note, ValueWarning, stacklevel=_TO_THE_USER)
+    for text in details.warnings[len(ready.converter.notes) :]:
+        warnings.warn(text, GradientWarning, stacklevel=_TO_THE_USER)
+    return result
+
+
+def _submit(target: Target, ready: Prepared, details: Details) -> Any:
+    """Run the kernel, or make what a call over no elements returns."""
+    if ready.converter.empty:
         shape = empty.call_shape(target.name, target.parameters, ready.values)
         if 0 in shape:
-            wanted = ready.named.get("_result", target.returned)
+            details.path = "none"
             if target.backward:
                 return None
+            wanted = ready.result if ready.result is not None else target.returned
             return empty.result(target.device, target.slang_function, shape, wanted)
     try:
-        result = ready.node(*ready.args, **ready.named)
+        return routes.go(target, ready, details)
     except SlangLabError:
         raise
     except Exception as error:
         raise call_errors.explain(error, target.name, ready.values, messages=target.messages) from error
-    if key is not None and ready.as_they_are:
-        target.plans.keep(key, Plan(ready.node, _whole(args, kwargs, ready)))
-    for step in converter.after:
-        step()
-    for note in converter.notes:
-        warnings.warn(note, ValueWarning, stacklevel=4)
-    return result
 
 
-def _whole(args: tuple[Any, ...], kwargs: Mapping[str, Any], ready: _Prepared) -> tuple[int | str, ...]:
-    """Return where the user gave a whole number and slangpy was given a float."""
-    positions = [i for i, v in enumerate(args) if type(v) is int and type(ready.args[i]) is float]
-    names = [n for n, v in kwargs.items() if type(v) is int and type(ready.named[n]) is float]
-    return (*positions, *names)
+def _in_place(target: Target, ready: Prepared) -> Any:
+    """Return what surrounds a call of a function that overwrites a differentiable tensor that it reads."""
+    if not target.overwrites:
+        return nullcontext()
+    found = inplace.tensors(target.parameters, ready.values)
+    if not found:
+        return nullcontext()
+    surround = inplace.Restored if target.backward else inplace.forward
+    return surround(target.steps, found)
+
+
+def _check(target: Target, ready: Prepared, details: Details) -> None:
+    """Compare the gradients of a call with difference quotients, if that is due."""
 
 
 def append_to(target: Target, encoder: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Append the call to a command encoder; what it needs done afterwards cannot be done, so such calls are refused."""
     check_process()
-    ready = _prepare(target, args, kwargs)
+    ready = prepare(target, args, kwargs)
     if ready.converter.after:
         raise CallError(
             f"{target.name}.append_to cannot copy results back into an array",
             function=target.name,
             hint="pass tensors, and read them after the submit",
         )
+    if target.backward and target.overwrites and inplace.tensors(target.parameters, ready.values):
+        raise CallError(
+            f"{target.name}.append_to: the function overwrites what it reads, and its backward call has to restore that first",
+            function=target.name,
+            hint=f"call `{target.name}.bwds(…)` by itself, after the submit",
+        )
+    positional, named = ready.arguments(target)
     try:
-        ready.node.append_to(encoder, *ready.args, **ready.named)
+        ready.node.append_to(encoder, *positional, **named)
     except SlangLabError:
         raise
     except Exception as error:

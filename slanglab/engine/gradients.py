@@ -16,7 +16,16 @@ from slanglab.engine.parameters import Parameter
 from slanglab.errors import ArgumentError, CallError
 from slanglab.values import describe_value
 
-__all__ = ["check_backward", "check_concrete", "has_gradient", "kernel_key"]
+__all__ = [
+    "check_backward",
+    "check_concrete",
+    "clear",
+    "frozen",
+    "has_gradient",
+    "is_in_place",
+    "kernel_key",
+    "with_scratch",
+]
 
 
 def has_gradient(value: Any) -> bool:
@@ -141,25 +150,168 @@ def check_backward(
     if returns:
         _check_seed(function, result)
     for spec in specs:
-        value = values.get(spec.name)
-        if _is_differentiable_tensor(spec) and isinstance(value, spy.Tensor) and not has_gradient(value):
-            raise ArgumentError(
-                f"{function}.bwds: argument {spec.name} has no gradient attached",
-                function=f"{function}.bwds",
-                argument=spec.name,
-                expected=f"{spec.type}: a tensor with a gradient",
-                given=f"{describe_value(value)}, without a gradient",
-                hint=f"attach one first: `{spec.name} = {spec.name}.with_grads()`",
-            )
-    if not any(has_gradient(v) for v in (*values.values(), this)):
-        names = [s.name for s in specs if isinstance(values.get(s.name), spy.Tensor)]
-        example = names[0] if names else (specs[0].name if specs else "x")
-        raise CallError(
-            f"{function}.bwds: no argument can receive a gradient",
+        _check_argument(function, spec, values.get(spec.name))
+    received = [values.get(s.name) for s in specs if _receives(s)]
+    if not any(has_gradient(v) for v in (*received, this)):
+        raise _nothing_receives(function, specs, values)
+
+
+def _nothing_receives(function: str, specs: Sequence[Parameter], values: Mapping[str, Any]) -> CallError:
+    could = [s for s in specs if _receives(s)]
+    lacking = next((s for s in could if isinstance(values.get(s.name), spy.Tensor)), None)
+    if lacking is not None:
+        return ArgumentError(
+            f"{function}.bwds: argument {lacking.name} has no gradient attached, and no other argument has one",
             function=f"{function}.bwds",
-            hint=f"attach one: `{example} = slanglab.tensor({example}, grad=True)`, or "
-            f"`{example} = {example}.with_grads()` for a tensor",
+            argument=lacking.name,
+            expected=f"{lacking.type}: a tensor with a gradient",
+            given=f"{describe_value(values[lacking.name])}, without a gradient",
+            hint=f"attach one first: `{lacking.name} = {lacking.name}.with_grads()`",
         )
+    example = could[0].name if could else (specs[0].name if specs else "x")
+    return CallError(
+        f"{function}.bwds: no argument can receive a gradient",
+        function=f"{function}.bwds",
+        hint=f"attach one: `{example} = slanglab.tensor({example}, grad=True)`",
+    )
+
+
+def _check_argument(function: str, spec: Parameter, value: Any) -> None:
+    """Refuse an argument whose gradient slangpy would leave at zero, or spoil."""
+    function = f"{function}.bwds"
+    if spec.kind != "tensor":
+        if spec.reads and spec.writes and spec.differentiable and not spec.no_diff:
+            raise CallError(
+                f"{function}: parameter {spec.name} is inout, and slangpy gives every argument of such a call a gradient of zero",
+                function=function,
+                argument=spec.name,
+                hint=f"take the old value and return the new one: `{spec.type} f(…, {spec.type} {spec.name})`, or use an "
+                f"`out` parameter beside it, or `IRWDiffTensor<{spec.type}, 1>` with two gradient buffers",
+            )
+        if spec.kind == "struct" and not spec.differentiable and has_gradient(value):
+            raise ArgumentError(
+                f"{function}: argument {spec.name} has gradients, but {spec.type} is not differentiable, so they would stay as they are",
+                function=function,
+                argument=spec.name,
+                expected=f"{spec.type} : IDifferentiable",
+                given=describe_value(value),
+                hint=f"declare it as `struct {spec.type} : IDifferentiable`",
+            )
+        return
+    if not _is_differentiable_tensor(spec) or not isinstance(value, spy.Tensor):
+        return
+    if spec.writes and not has_gradient(value):
+        raise ArgumentError(
+            f"{function}: argument {spec.name} has no gradient attached",
+            function=function,
+            argument=spec.name,
+            expected=f"{spec.type}: a tensor with a gradient",
+            given=f"{describe_value(value)}, without a gradient",
+            hint=f"attach one first: `{spec.name} = {spec.name}.with_grads()`",
+        )
+    if is_in_place(spec) and value.grad_in is not None and value.grad_in is value.grad_out:
+        raise ArgumentError(
+            f"{function}: argument {spec.name} is overwritten by the function, and its seed and its gradient share one buffer",
+            function=function,
+            argument=spec.name,
+            expected=f"{spec.type}: a tensor whose grad_in (the seed) and grad_out (the gradient) are two tensors",
+            given=describe_value(value),
+            hint=f"attach two: `{spec.name} = {spec.name}.with_grads(grad_in=slanglab.ones(…), grad_out=slanglab.zeros(…), zero=False)`",
+        )
+
+
+def _receives(spec: Parameter) -> bool:
+    """Tell whether a backward call writes gradients of what is passed for a parameter.
+
+    Reflection calls everything `no_diff` that is not differentiable, tensors among it, whether the text says so or not.
+    """
+    if not spec.reads:
+        return False
+    if spec.kind in ("tensor", "other"):
+        return spec.kind == "other" or _is_differentiable_tensor(spec)
+    return spec.differentiable and not spec.no_diff
+
+
+def is_in_place(spec: Parameter) -> bool:
+    """Tell whether a parameter is a differentiable tensor that is read and written: `IRWDiffTensor` and its kin."""
+    return spec.reads and spec.writes and _is_differentiable_tensor(spec)
+
+
+def frozen(specs: Sequence[Parameter], values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the differentiable parameters whose arguments cannot receive a gradient: numbers, arrays, tensors without one."""
+    return tuple(
+        s.name for s in specs if _receives(s) and s.kind != "other" and not has_gradient(values.get(s.name))
+    )
+
+
+def with_scratch(specs: Sequence[Parameter], values: dict[str, Any]) -> dict[str, Any]:
+    """Give tensors that are frozen a gradient for the time of a call.
+
+    Outside of CUDA slangpy has no kernel for an `IDiffTensor` without a gradient (on CUDA it writes through a null pointer): the
+    gradient is made, and thrown away.
+
+    Parameters
+    ----------
+    specs : sequence of Parameter
+    values : dict of str to object
+        The arguments by name; left as they are.
+
+    Returns
+    -------
+    dict of str to object
+        The same dict when nothing had to be done.
+    """
+    lacking = [
+        s.name
+        for s in specs
+        if _is_differentiable_tensor(s)
+        and s.reads
+        and isinstance(v := values.get(s.name), spy.Tensor)
+        and not has_gradient(v)
+    ]
+    return {**values, **{name: values[name].with_grads() for name in lacking}} if lacking else values
+
+
+def clear(specs: Sequence[Parameter], values: Mapping[str, Any], result: Any, this: Any = None) -> None:
+    """Zero the gradients that a backward call is about to write; the seeds stay.
+
+    Parameters
+    ----------
+    specs : sequence of Parameter
+    values : dict of str to object
+        The arguments by name.
+    result, this : object
+        What was given as `_result`, whose gradient is a seed, and the instance of a method.
+    """
+    seeds: list[Any] = []
+    found: list[Any] = []
+    _collect(result, seeds, "grad_in")
+    for spec in specs:
+        value = values.get(spec.name)
+        if spec.writes:
+            _collect(value, seeds, "grad_in")
+        if _receives(spec):
+            _collect(value, found, "grad_out")
+    _collect(getattr(this, "_data", None), found, "grad_out")
+    done: list[Any] = [*seeds]
+    for gradient in found:
+        if not any(gradient is other for other in done):
+            gradient.clear()
+            done.append(gradient)
+
+
+def _collect(value: Any, found: list[Any], which: str) -> None:
+    if isinstance(value, spy.Tensor):
+        gradient = getattr(value, which)
+        if gradient is not None:
+            found.append(gradient)
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            _collect(inner, found, which)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            if not isinstance(inner, (int, float)):
+                _collect(inner, found, which)
 
 
 def _check_seed(function: str, result: Any) -> None:

@@ -11,7 +11,7 @@ slangpy's takes 20 to 40 µs, and a loop over the arguments 3 of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ import slangpy as spy
 from slangpy.core.native import get_value_signature
 
 from slanglab.engine.parameters import Parameter
+from slanglab.engine.runs import Details
 
 __all__ = ["Plan", "Plans", "may_plan"]
 
@@ -49,12 +50,18 @@ class Plan:
         What to call.
     whole : tuple of int or str
         Where a whole number is given for a float, by position or name: it goes as a float, so that 2 and 2.0 share a kernel.
+    details : Details
+        For the report of a call that goes this way.
+    route : Route or None
+        What chooses the kernel of a large call.
     uses : int
         How often it was used.
     """
 
     node: Any
     whole: tuple[int | str, ...] = ()
+    details: Details = field(default_factory=Details)
+    route: Any = None
     uses: int = 0
 
     def converted(

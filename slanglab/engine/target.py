@@ -9,6 +9,9 @@ from typing import Any
 
 import slangpy as spy
 
+from slanglab.engine.control import Control
+from slanglab.engine.gradients import is_in_place
+from slanglab.engine.inplace import Step
 from slanglab.engine.parameters import Parameter, parameter
 from slanglab.engine.plans import Plans
 from slanglab.text.diagnostics import Diagnostic
@@ -37,7 +40,7 @@ class Target:
     returned : object
         The result type set by `.return_type(...)`, or None.
     after : callable or None
-        What to do when the call has been submitted: showing what it printed.
+        What to do when the call has been submitted: showing what it printed, which is returned.
     by_position : bool
         True when slangpy knows the parameters under other names, so that all must be passed by position.
     checked : bool
@@ -50,6 +53,16 @@ class Target:
         The instance that a method is bound to, or None.
     mapping : dict of str to object
         What `.map(...)` says about each parameter.
+    control : Control
+        The policy of the lab, and where a call leaves its report.
+    forward : Target or None
+        For a backward target, the forward one that it came from.
+    check_always : bool
+        True where every backward call is checked, whatever the policy.
+    modifiers : tuple of str
+        Names of the modifiers applied, "bwds" not among them.
+    steps : dict of str to Step
+        What the last forward call found in tensors that it overwrote; one dict for the function forward and backward.
     """
 
     name: str
@@ -60,13 +73,18 @@ class Target:
     backward: bool = False
     defaults: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
     returned: Any = None
-    after: Callable[[], object] | None = None
+    after: Callable[[], str] | None = None
     by_position: bool = False
     checked: bool = True
     messages: Callable[[str], list[Diagnostic]] | None = None
     this_first: bool = False
     this: Any = None
     mapping: Mapping[str, Any] = field(default_factory=dict)
+    control: Control = field(default_factory=Control)
+    forward: Target | None = None
+    check_always: bool = False
+    modifiers: tuple[str, ...] = ()
+    steps: dict[str, Step] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.names = tuple(p.name for p in self.parameters)
@@ -75,21 +93,26 @@ class Target:
         reserved = [i for i, n in enumerate(self.names) if n in CALL_WORDS]
         self.positional = len(self.names) if self.by_position else reserved[-1] + 1 if reserved else 0
         self.plans = Plans(self.device, self.backward or any(p.kind == "tensor" for p in self.parameters))
+        self.overwrites = any(is_in_place(p) for p in self.parameters)
         self._keyed: dict[str, Any] = {}
 
     def modified(self, modifier: str, node: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Target:
         """Return the same function with a modifier applied: its name, the node that came of it, and its arguments."""
         if modifier == "bwds":
-            return replace(self, node=node, backward=True)
+            return replace(self, node=node, backward=True, forward=self)
+        forward = self.forward and self.forward.modified(
+            modifier, _applied(self.forward, modifier, args, kwargs), args, kwargs
+        )
+        changed: dict[str, Any] = {"node": node, "forward": forward, "modifiers": (*self.modifiers, modifier)}
         if modifier == "return_type":
-            return replace(self, node=node, returned=args[0])
+            return replace(self, **changed, returned=args[0])
         if modifier == "bind":
-            return replace(self, node=node, this=args[0], this_first=False)
+            return replace(self, **changed, this=args[0], this_first=False)
         if modifier == "map":
             # For a method the first entry is the instance's.
             own = args[1:] if self.this_first or self.this is not None else args
-            return replace(self, node=node, mapping={**dict(zip(self.names, own, strict=False)), **kwargs})
-        return replace(self, node=node)
+            return replace(self, **changed, mapping={**dict(zip(self.names, own, strict=False)), **kwargs})
+        return replace(self, **changed)
 
     @cached_property
     def result(self) -> Parameter | None:
@@ -107,3 +130,8 @@ class Target:
         if node is None:
             node = self._keyed[key] = self.node.prelude(f"// arguments: {key}")
         return node
+
+
+def _applied(target: Target, modifier: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Return the node of a forward target with a modifier that came behind `.bwds`."""
+    return getattr(target.node, modifier)(*args, **kwargs)

@@ -129,12 +129,12 @@ def _modules(lab: Lab, words: list[str], _line: str) -> None:
 def _config(lab: Lab, words: list[str], line: str) -> None:
     if not words:
         for name, key in KEYS.items():
-            print(f"{name:<8} {lab.settings[name] or '(none)':<10} {key.doc}")
+            print(f"{name:<9} {lab.settings[name] or '(none)':<10} {key.doc}")
     elif len(words) == 1:
         print(lab.settings[words[0]] or "(none)")
     else:
         value = line.split(None, 2)[2].strip()  # a folder's name may hold spaces
-        lab.settings.set(words[0], value)
+        lab.configure(words[0], value)
         print(f"{words[0]} = {lab.settings[words[0]]}")
 
 

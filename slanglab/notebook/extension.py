@@ -34,9 +34,11 @@ class Extension:
         self._shell.events.register("post_run_cell", self._after_cell)
         SlangLabError.presenter = wrap_errors
         self._lab.log.install()
+        self._lab.mend()
 
     def unload(self) -> None:
         """Take back what `load` registered; the lab stays, so that a reload finds its device and cells."""
+        self._lab.unmend()
         self._lab.log.remove()
         SlangLabError.presenter = None
         self._shell.events.unregister("post_run_cell", self._after_cell)

@@ -72,7 +72,9 @@ def _parser() -> _Parser:
         help="compare every index of a tensor with its shape; a call with one outside fails",
     )
     parser.add_argument(
-        "--check", action="store_true", help="reserved: check the gradients of every differentiable function"
+        "--check",
+        action="store_true",
+        help="compare the gradients of every backward call with difference quotients, not only the first",
     )
     parser.add_argument("--line", type=int, default=1, help=argparse.SUPPRESS)
     return parser
@@ -137,7 +139,7 @@ class SlangMagics(Magics):
           --no-bind                compile, and bind no Python name
           --bounds                 compare every index of a tensor with its shape (`t[i]`, load, store, add): a call with one outside fails
                                    and names the line, the index and the shape; slower, forward and backward, in this cell's own text
-          --check                  reserved for the gradient check
+          --check                  compare the gradients of every backward call with difference quotients, not only of the first one
 
         %slang                     device, backend, caches and modules
         %slang device              the current device; `%slang device list` shows all, `%slang device NAME` switches
@@ -157,8 +159,6 @@ class SlangMagics(Magics):
                 "%%slang: the cell is empty; write Slang below the first line, for example\n"
                 "  [Differentiable] float square(float x) { return x * x; }"
             )
-        if options.check:
-            raise UsageError("%%slang: --check is reserved and does nothing yet; leave it out")
         request = Request(
             cell,
             options.name,
@@ -168,6 +168,7 @@ class SlangMagics(Magics):
             macros=tuple(options.define),
             include=tuple(Path(f).expanduser() for f in options.include),
             bounds=options.bounds,
+            check=options.check,
         )
         try:
             ran = self._lab.run(request)
