@@ -25,6 +25,9 @@ from slanglab.checks.results import Outcome, Verdict, overall
 __all__ = ["ONE_DIRECTION", "SEVERAL_DIRECTIONS", "Rules", "check", "check_line"]
 
 _INCOMMENSURABLE = 0.3719
+_GRAINS = 8
+"""The first step along a line of halves: of so many grains; the second is then of three."""
+
 _WORST = 5
 
 
@@ -128,14 +131,15 @@ def _not_finite(problem: Problem) -> Outcome:
 def check_line(line: Line, gradient: Sequence[Array], rules: Rules) -> Outcome:
     """Compare a gradient, as float64, with differences along one line."""
     places: set[float] = set()  # a line may serve several gradients; each is charged what it needs
-    quick = _first_look(line, gradient, rules)
-    places |= {rules.first_step, -rules.first_step}
+    step = max(rules.first_step, _GRAINS * line.grain)
+    quick = _first_look(line, gradient, step, rules)
+    places |= {step, -step}
     if quick is not None:
         return replace(quick, calls=len(places))
-    step = rules.first_step
     best: Comparison | None = None
     flat = False
     for _ in range(rules.rounds):
+        step = line.nearest(step)
         found = compare(line, gradient, step)
         places |= _places(step)
         if found is None:
@@ -150,8 +154,9 @@ def check_line(line: Line, gradient: Sequence[Array], rules: Rules) -> Outcome:
         if agrees and error <= max(rules.tolerance, rules.settled):
             return _outcome(found, rules, "agrees", len(places))
         if not agrees and error <= rules.limit and _may_accuse(found):
-            second = compare(line, gradient, step * _INCOMMENSURABLE)
-            places |= _places(step * _INCOMMENSURABLE)
+            other = _second_step(line, step)
+            second = compare(line, gradient, other)
+            places |= _places(other)
             if second is not None and second.scale > 0:
                 flat = found.quotient.is_flat(second.quotient)
                 if flat:
@@ -171,13 +176,18 @@ def check_line(line: Line, gradient: Sequence[Array], rules: Rules) -> Outcome:
     return _undecided(best, flat, rules, len(places))
 
 
+def _second_step(line: Line, step: float) -> float:
+    smaller = line.nearest(step * _INCOMMENSURABLE)
+    return smaller if smaller < step else line.nearest(step / _INCOMMENSURABLE)
+
+
 def _places(step: float) -> set[float]:
     return {k * step for k in (-3, -2, -1, 1, 2, 3)}
 
 
-def _first_look(line: Line, gradient: Sequence[Array], rules: Rules) -> Outcome | None:
+def _first_look(line: Line, gradient: Sequence[Array], step: float, rules: Rules) -> Outcome | None:
     """Stage 1: agree, or go on."""
-    step, weight = rules.first_step, line.problem.weight
+    weight = line.problem.weight
     difference = weight * (line.value(step) - line.value(-step)) / (2 * step)
     given = line.slope(gradient, step, (0.5,))
     measured = np.array([difference.sum()]) if line.problem.elements is None else difference.sum(axis=1)

@@ -81,6 +81,22 @@ def random_cotangent(value: Sequence[Array], rng: np.random.Generator) -> list[A
     ]
 
 
+_GRAIN = 2.0**-7
+_REACH = 0.2
+"""How far steps usually go, in lengths of the direction: numbers are that much larger there, and their spacing with them."""
+
+
+def _representable(direction: Array, x: Array) -> Array:
+    """Return a direction of which a grain, added to halves, gives halves; others are left as they are."""
+    exact = np.asarray(direction, dtype=np.float64)
+    if x.dtype != np.float16:
+        return exact
+    far = np.minimum(np.abs(x.astype(np.float64)) + _REACH * np.abs(exact), float(np.finfo(np.float16).max))
+    unit = np.spacing(np.where(np.isfinite(far), far, 1.0).astype(np.float16)).astype(np.float64) / _GRAIN
+    whole = np.maximum(np.round(np.abs(exact) / unit), 1.0) * unit
+    return np.where(exact == 0, 0.0, np.copysign(whole, exact))
+
+
 class Line:
     """A problem's function along a direction, evaluated where it is asked for and once for each place.
 
@@ -96,16 +112,23 @@ class Line:
         How often the function was called.
     quotients : dict of float to Quotient or None
         What was measured on this line, by step (`slanglab.checks.differences`).
+    grain : float
+        Steps are multiples of this: a half has so few bits that only some steps lead to numbers that are halves again. 0 for any step.
     """
 
     def __init__(self, problem: Problem, direction: Sequence[Array]) -> None:
         self.problem = problem
-        self.direction = [np.asarray(d, dtype=np.float64) for d in direction]
+        self.grain = _GRAIN if any(x.dtype == np.float16 for x in problem.point) else 0.0
+        self.direction = [_representable(d, x) for d, x in zip(direction, problem.point, strict=True)]
         self.calls = 0
         self.quotients: dict[float, Quotient | None] = {}
         self._start = problem.rows(problem.value)
         self._known: dict[float, tuple[Array, list[Array]]] = {}
         self._displacements: dict[tuple[float, tuple[float, ...]], list[Array]] = {}
+
+    def nearest(self, step: float) -> float:
+        """Return the step nearest to the one wanted."""
+        return max(1, round(step / self.grain)) * self.grain if self.grain else step
 
     def _at(self, t: float) -> tuple[Array, list[Array]]:
         if t not in self._known:
