@@ -1,0 +1,471 @@
+"""A straight kernel: compiled once for a kind of call, then launched for each call of that kind."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import slangpy as spy
+from slangpy.core.function import PipelineType
+from slangpy.core.native import FunctionNodeType
+
+from slanglab.engine.straight.arguments import Argument, Refusal, classify
+from slanglab.engine.straight.strategy import Strategy, choose
+from slanglab.engine.straight.text import ENTRY, LAST, generate, sums_module
+from slanglab.engine.target import Target
+from slanglab.tensors import kernels
+
+__all__ = ["Launch", "Straight", "build"]
+
+_Tensor = spy.Tensor
+_threads = spy.uint3
+_MOST = 2**31 - 1
+
+
+@dataclass(eq=False, slots=True)
+class Launch:
+    """One call, ready to go.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        The call's.
+    count : int
+        Elements.
+    variables : dict
+        What the kernel is given.
+    aligned : bool
+        True when packs of elements may be read with one load.
+    result : object
+        What was given for it.
+    """
+
+    shape: tuple[int, ...]
+    count: int
+    variables: dict[str, Any]
+    aligned: bool
+    result: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """What was compiled: the kernel, and the one that adds up its sums."""
+
+    main: Any
+    last: Any
+    strategy: Strategy
+    given: str
+
+
+class _Access:
+    """How the arguments of one tensor parameter are looked at in each call."""
+
+    __slots__ = (
+        "backward", "cotangent", "differentiable", "form", "gradient", "inner", "is_result", "name", "one", "primal",
+        "seed", "shown", "stride", "writes",
+    )  # fmt: skip
+
+    def __init__(self, a: Argument, backward: bool) -> None:
+        self.name = a.name
+        self.shown = "the result" if a.role == "result" else a.name
+        self.is_result = a.role == "result"
+        self.backward = backward
+        self.one = a.kind == "one"
+        self.inner = a.inner
+        self.form = a.layout.shape
+        self.stride = a.layout.size * (1 if a.inner else a.layout.count)
+        self.differentiable = a.differentiable
+        self.seed = backward and a.writes
+        """True where a backward call reads a cotangent."""
+        self.gradient = self.seed or a.gradient
+        self.writes = a.writes
+        self.primal = None if self.seed else a.key
+        self.cotangent = f"d_{a.key}" if self.gradient else None
+
+
+def build(
+    target: Target, values: Mapping[str, Any], result: Any, *, strategy: Strategy | None = None
+) -> Straight | str:
+    """Make the straight kernel for a kind of call.
+
+    Parameters
+    ----------
+    target : Target
+        The function and the mode.
+    values : dict of str to object
+        The arguments, converted, by parameter.
+    result : object
+        What was given as `_result`: a tensor, None, "tensor" or `slangpy.Tensor`.
+    strategy : Strategy, optional
+        How to go through the arrays; by default what suits the device.
+
+    Returns
+    -------
+    Straight or str
+        The kernel, or in words why slangpy has to make this call.
+    """
+    try:
+        _check_target(target)
+        wanted = target.returned if result is None and not target.backward else result
+        found = classify(target, values, wanted)
+        if not any(a.kind == "array" or a.kind == "grid" for a in found):
+            raise Refusal("no argument is an array")
+        if strategy is None:
+            shared = any(a.kind == "one" and a.gradient for a in found)
+            strategy = choose(target.device, target.backward, shared)
+        kernel = Straight(target, found, strategy)
+        if not kernel.fits(values, wanted):
+            raise Refusal(kernel.reason(values, wanted))
+        kernel.compile()
+        return kernel
+    except Refusal as refusal:
+        return str(refusal)
+
+
+def _check_target(target: Target) -> None:
+    """Refuse functions and modifiers that slangpy's own kernel has to see to."""
+    function = target.slang_function
+    if not target.checked or target.this is not None or target.this_first or function.this is not None:
+        raise Refusal("it is a method, or an overloaded one")
+    if function.is_constructor:
+        raise Refusal("it is a constructor")
+    info = target.node.calc_build_info()
+    if target.mapping or info.map_args or info.map_kwargs:
+        raise Refusal("`.map` says how its arguments go together")
+    for set_, modifier in (
+        (info.constants, "constants"),
+        (info.prelude, "prelude"),
+        (info.type_conformances, "type_conformances"),
+        (info.thread_group_size, "thread_group_size"),
+        (info.call_group_shape, "call_group_shape"),
+    ):
+        if set_:
+            raise Refusal(f"`.{modifier}` is set")
+    if info.pipeline_type != PipelineType.compute:
+        raise Refusal("it is a ray tracing pipeline")
+    node = target.node
+    while node is not None:
+        if node._native_type == FunctionNodeType.uniforms:
+            raise Refusal("`.set` gives values to its uniforms")
+        if node._native_type == FunctionNodeType.cuda_stream:
+            raise Refusal("it has a CUDA stream of its own")
+        node = node._native_parent
+    if target.backward and not function.differentiable:
+        raise Refusal("it is not differentiable")
+    if "<" in str(function.full_name):
+        raise Refusal("it is generic")
+
+
+class Straight:
+    """The kernel of one kind of call.
+
+    Parameters
+    ----------
+    target : Target
+    arguments : sequence of Argument
+    strategy : Strategy
+
+    Attributes
+    ----------
+    group_shape : tuple of int
+        Threads in a group.
+    text : str
+        The kernel in Slang.
+    """
+
+    def __init__(self, target: Target, arguments: Sequence[Argument], strategy: Strategy) -> None:
+        self._target = target
+        self.arguments = tuple(arguments)
+        self.strategy = strategy
+        self.group_shape: tuple[int, ...] = (strategy.group,)
+        self.text = ""
+        function = target.slang_function
+        self._device = target.device
+        self._session = target.node.module.session
+        self._returned = function.return_type if function.have_return_value and not target.backward else None
+        self._sums = sum(a.layout.count for a in self.arguments if a.kind == "one" and a.gradient)
+        self._cells: Any = None
+        self._wide: _Loaded | None = None
+        self._narrow: _Loaded | None = None
+        self._tensors = [
+            _Access(a, target.backward)
+            for a in self.arguments
+            if a.kind in ("array", "one") or a.role == "result"
+        ]
+        self._grids = [(a.name, a.key, a.rank) for a in self.arguments if a.kind == "grid"]
+        self._numbers = [
+            (a.name, a.key, int if a.layout.scalar == "bool" and not a.layout.shape else None)
+            for a in self.arguments
+            if a.kind == "number" and a.role == "in"
+        ]
+
+    # ----- does it fit -----
+
+    def fits(self, values: Mapping[str, Any], result: Any) -> bool:
+        """Tell whether the kernel can make this call: one with the same types, ranks and gradients as that it was made for."""
+        return not isinstance(self._launch(values, result), str)
+
+    def prepare(self, values: Mapping[str, Any], result: Any) -> Launch | None:
+        """Return the launch of a call, or None when its arguments do not lie as the kernel needs them."""
+        launch = self._launch(values, result)
+        return None if isinstance(launch, str) else launch
+
+    def reason(self, values: Mapping[str, Any], result: Any) -> str:
+        """Say why the kernel cannot make this call; empty when it can."""
+        launch = self._launch(values, result)
+        return launch if isinstance(launch, str) else ""
+
+    def _launch(self, values: Mapping[str, Any], result: Any) -> Launch | str:
+        variables: dict[str, Any] = {}
+        shape: tuple[int, ...] = ()
+        ranges: list[tuple[int, int]] = []
+        written: list[tuple[int, int, str]] = []
+        pointers = self.strategy.pointers
+        low = 0
+        for a in self._tensors:
+            value = result if a.is_result else values[a.name]
+            if type(value) is not _Tensor:
+                if (
+                    a.is_result
+                    and not a.backward
+                    and (value is None or value is _Tensor or value == "tensor")
+                ):
+                    continue
+                return f"{a.shown} is no tensor"
+            own = value.shape.as_tuple()
+            if a.inner:
+                if own[-a.inner :] != a.form:
+                    return f"{a.shown} has shape {own}"
+                own = own[: -a.inner]
+            if a.one:
+                if prod(own) != 1:
+                    return f"{a.shown} is broadcast over part of the call"
+            elif own != shape:
+                if not shape:
+                    shape = own
+                elif prod(own) != prod(shape) or not _alike(own, shape):
+                    return f"{a.shown} is broadcast over part of the call: {own} over {shape}"
+                elif len(own) > len(shape):
+                    shape = own
+            gradient = value.grad_in if a.seed else value.grad_out if a.backward else None
+            if a.backward and (gradient is not None) is not a.gradient and (a.seed or a.differentiable):
+                return f"{a.shown} has {'no' if gradient is None else 'a'} gradient"
+            for tensor, key, write in (
+                (value, a.primal, a.writes),
+                (gradient if a.gradient else None, a.cotangent, not a.seed),
+            ):
+                if tensor is None or key is None:
+                    continue
+                if not tensor.is_contiguous():
+                    return f"{a.shown} is not contiguous"
+                if tensor is not value and tensor.shape != value.shape:
+                    return f"the gradient of {a.shown} has another shape: it is a view"
+                storage, offset, count = tensor.storage, tensor.offset, tensor.element_count
+                at = storage.device_address + offset * a.stride
+                span = (at, at + count * a.stride)
+                if write:
+                    written.append((*span, a.shown))
+                else:
+                    ranges.append(span)
+                if pointers:
+                    if not a.one:
+                        low |= at
+                    variables[key] = at
+                    variables["keep_" + key] = storage
+                else:
+                    variables[key] = storage
+                    variables["at_" + key] = offset
+        for name, key, rank in self._grids:
+            grid = values[name]
+            own = grid.shape.as_tuple()
+            if not _is_plain(grid, own):
+                return f"{name} is a grid with steps or an offset"
+            if own != shape:
+                if not shape:
+                    shape = own
+                elif not _alike(own, shape):
+                    return f"{name} is a grid of {own}, and the call has {shape}"
+                elif len(own) > len(shape):
+                    shape = own
+            if rank > 1:
+                variables[key] = list(own)
+        count = prod(shape)
+        if not 0 < count <= _MOST:
+            return f"{count} elements"
+        for i, (start, end, name) in enumerate(written):
+            for other_start, other_end in ranges:
+                if start < other_end and other_start < end:
+                    return f"{name} is written where another argument is read"
+            for other_start, other_end, _ in written[:i]:
+                if start < other_end and other_start < end:
+                    return f"{name} is written where another argument is written"
+        for name, key, convert in self._numbers:
+            variables[key] = convert(values[name]) if convert is not None else values[name]
+        return Launch(shape, count, variables, low & 15 == 0, result)
+
+    # ----- running -----
+
+    def run(self, values: Mapping[str, Any], result: Any, encoder: Any = None) -> Any:
+        """Make the call, and return what slangpy's would.
+
+        Parameters
+        ----------
+        values : dict of str to object
+            The arguments, converted, by parameter.
+        result : object
+            What was given as `_result`.
+        encoder : slangpy.CommandEncoder, optional
+            To append the call to, instead of submitting it.
+
+        Raises
+        ------
+        ValueError
+            When the arguments do not fit.
+        """
+        launch = self._launch(values, result)
+        if isinstance(launch, str):
+            raise ValueError(f"{self._target.name}: no straight call, as {launch}")
+        return self.start(launch, encoder)
+
+    def start(self, launch: Launch, encoder: Any = None) -> Any:
+        """Run what `prepare` returned; see `run`."""
+        loaded = self._loaded(launch.aligned)
+        strategy, variables = loaded.strategy, launch.variables
+        returned = launch.result
+        if self._returned is not None and type(returned) is not _Tensor:
+            returned = _Tensor.empty(self._device, launch.shape, self._returned)
+            storage = returned.storage
+            if strategy.pointers:
+                variables["r"] = storage.device_address
+                variables["keep_r"] = storage
+            else:
+                variables["r"] = storage
+                variables["at_r"] = 0
+        groups = min(-(-launch.count // strategy.tile), strategy.groups)
+        variables["count"] = launch.count
+        variables["step"] = groups * strategy.tile
+        given = {loaded.given: variables}
+        threads = _threads(groups * strategy.group, 1, 1)
+        if loaded.last is None:
+            loaded.main.dispatch(threads, command_encoder=encoder, **given)
+            return self._answer(returned)
+        variables["slots"] = groups
+        cells = self._room(groups).storage
+        if strategy.pointers:
+            variables["cells"] = cells.device_address
+            variables["keep_cells"] = cells
+        else:
+            variables["cells"] = cells
+        into = self._device.create_command_encoder() if encoder is None else encoder
+        loaded.main.dispatch(threads, command_encoder=into, **given)
+        # The second kernel reads through pointers what the first has written, which the driver cannot know.
+        into.global_barrier()
+        loaded.last.dispatch(_threads(self._sums * strategy.group, 1, 1), command_encoder=into, **given)
+        if encoder is None:
+            self._device.submit_command_buffer(into.finish())
+        return self._answer(returned)
+
+    def _answer(self, returned: Any) -> Any:
+        return returned if self._returned is not None else None
+
+    def _room(self, groups: int) -> Any:
+        """Return a buffer for the partial sums, kept from call to call: later calls wait for earlier ones."""
+        count = groups * self._sums
+        if self._cells is None or self._cells.element_count < count:
+            self._cells = _Tensor.empty(self._device, (count,), "float2")  # a double is as large
+        return self._cells
+
+    def bytes(self, values: Mapping[str, Any], result: Any = None) -> int:
+        """Return how many bytes a call reads and writes."""
+        launch = self._launch(values, result)
+        if isinstance(launch, str):
+            return 0
+        total = 0
+        for a in self.arguments:
+            if a.kind in ("grid", "number") and a.role != "result":
+                continue
+            size = a.layout.count * a.layout.size * (1 if a.kind == "one" else launch.count)
+            total += size * (3 if a.gradient else 1)
+        return total
+
+    # ----- compiling -----
+
+    def compile(self) -> None:
+        """Compile the kernel for arguments that lie as those of the first call.
+
+        Raises
+        ------
+        Refusal
+            When the compiler does not take it, or the function needs values that only slangpy's call sets.
+        """
+        self._loaded(True)
+
+    def _loaded(self, aligned: bool) -> _Loaded:
+        if aligned or self.strategy.width == 1:
+            if self._wide is None:
+                self._wide = self._load(self.strategy)
+            return self._wide
+        if self._narrow is None:
+            s = self.strategy
+            self._narrow = self._load(replace(s, width=1, packs=s.at_once))
+        return self._narrow
+
+    def _load(self, strategy: Strategy) -> _Loaded:
+        module, session = self._target.node.module, self._session
+        modules = [module.name, *(linked.name for linked in module.link)]
+        kernel = generate(
+            modules, self._target.node.calc_build_info().name, self.arguments, self._target.backward, strategy
+        )
+        self.text = kernel.text
+        try:
+            if kernel.sums:
+                session.load_module_from_source(
+                    sums_module(strategy.group), sums_text(self._device, strategy.group)
+                )
+            name = f"slanglab/straight-{hashlib.sha256(kernel.text.encode()).hexdigest()}"
+            loaded = session.load_module_from_source(name, kernel.text)
+            main = self._linked(loaded, ENTRY)
+            last = self._linked(loaded, LAST) if kernel.sums else None
+        except Refusal:
+            raise
+        except Exception as error:  # SlangCompileError is no RuntimeError
+            raise Refusal(f"its direct kernel does not compile ({_first_line(error)})") from error
+        return _Loaded(main, last, strategy, "slanglab_arguments" if kernel.block else "sl")
+
+    def _linked(self, loaded: Any, entry: str) -> Any:
+        program = self._session.link_program(
+            [loaded, self._target.node.module.device_module], [loaded.entry_point(entry)]
+        )
+        for parameter in program.layout.parameters:
+            if parameter.name not in _KNOWN_GLOBALS:
+                raise Refusal(f"it reads the uniform {parameter.name}")
+        return self._device.create_compute_kernel(program)
+
+
+_KNOWN_GLOBALS = frozenset({"slanglab_arguments", "g_debug_printer"})
+"""Globals that are set here, or by slangpy in every dispatch."""
+
+
+def sums_text(device: Any, group: int) -> str:
+    """Return the module with the sums over groups of `group` threads for a device."""
+    double = int(bool(device.has_feature(spy.Feature.double)))
+    return f"#define GROUP {group}\n#define DOUBLE {double}\n" + kernels.source("sums.slang")
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if "error[" in line or "error:" in line]
+    return lines[0] if lines else (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _alike(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+    """Tell whether two shapes are the same but for leading axes of length 1."""
+    longer, shorter = (a, b) if len(a) >= len(b) else (b, a)
+    extra = len(longer) - len(shorter)
+    return longer[extra:] == shorter and all(n == 1 for n in longer[:extra])
+
+
+def _is_plain(grid: Any, shape: tuple[int, ...]) -> bool:
+    return grid.stride.as_tuple() == (1,) * len(shape) and not any(grid.offset.as_tuple())

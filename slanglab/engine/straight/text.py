@@ -1,0 +1,428 @@
+"""The text of a straight kernel.
+
+A group takes a tile of elements at a time. Where the tile is full, each thread reads its elements into local arrays, a pack of
+neighbours with loads of up to 16 bytes, then calls the function for each, then writes; at the end of the arrays the elements
+are taken one by one. Gradients of shared parameters are summed in each thread, then over the group; a second entry point adds the
+sums of all groups to the gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slanglab.engine.straight.arguments import Argument
+from slanglab.engine.straight.strategy import Strategy
+
+__all__ = ["ENTRY", "LAST", "Kernel", "generate"]
+
+ENTRY = "slanglab_straight"
+LAST = "slanglab_last_sum"
+
+_ENTRY_BYTES = 112
+"""Arguments of an entry point travel as push constants on Vulkan, of which there are at least 128 bytes; more go into a buffer."""
+
+_SIZES = {"double": 8, "int64_t": 8, "uint64_t": 8}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel's text and what it is to be given.
+
+    Attributes
+    ----------
+    text : str
+    sums : int
+        How many components of shared gradients it sums.
+    block : bool
+        True when its arguments are a parameter block, not the entry point's.
+    """
+
+    text: str
+    sums: int
+    block: bool
+
+
+def generate(
+    modules: Sequence[str], function: str, arguments: Sequence[Argument], backward: bool, strategy: Strategy
+) -> Kernel:
+    """Write the kernel for calls of a function with such arguments.
+
+    Parameters
+    ----------
+    modules : sequence of str
+        What to import: the function's module, and those linked with it.
+    function : str
+        Its name, as Slang code calls it.
+    arguments : sequence of Argument
+        In the order of the declaration; the result last.
+    backward : bool
+    strategy : Strategy
+    """
+    return _Writer(modules, function, arguments, backward, strategy).kernel()
+
+
+class _Writer:
+    def __init__(
+        self,
+        modules: Sequence[str],
+        function: str,
+        arguments: Sequence[Argument],
+        backward: bool,
+        strategy: Strategy,
+    ) -> None:
+        self.modules = modules
+        self.function = function
+        self.arguments = arguments
+        self.backward = backward
+        self.strategy = strategy
+        self.shared = [a for a in arguments if a.kind == "one" and a.gradient]
+        self.sums = sum(a.layout.count for a in self.shared)
+        self.buffers = [*self._buffers()]
+
+    def _buffers(self) -> list[tuple[str, Argument, bool]]:
+        """Return the buffers: name, what lies in it, and whether it is written."""
+        found = []
+        for a in self.arguments:
+            tensor = a.kind in ("array", "one") or a.role == "result"
+            if not tensor:
+                continue
+            if not (self.backward and a.writes):
+                found.append((a.key, a, a.writes))
+            else:
+                found.append((f"d_{a.key}", a, False))
+            if a.gradient:
+                found.append((f"d_{a.key}", a, True))
+        return found
+
+    # ----- the whole -----
+
+    def kernel(self) -> Kernel:
+        fields, size = self._fields()
+        block = size > _ENTRY_BYTES
+        head = [f'import "{m}";' for m in self.modules]
+        if self.sums:
+            head.append(f"import {sums_module(self.strategy.group)};")
+        lines = [*head, "struct SlangLabArguments", "{", *(f"    {f};" for f in fields), "};"]
+        if block:
+            lines.append("ParameterBlock<SlangLabArguments> slanglab_arguments;")
+        lines += self._entry(block)
+        if self.sums:
+            lines += self._last(block)
+        return Kernel("\n".join(lines) + "\n", self.sums, block)
+
+    def _fields(self) -> tuple[list[str], int]:
+        """Return the arguments' declarations, and about how many bytes they take."""
+        pointers = self.strategy.pointers
+        fields, size = ["uint count", "uint step", "uint slots", "uint pad"], 16
+        for name, a, writes in self.buffers:
+            access = "RW" if writes else ""
+            if pointers:
+                fields.append(f"{a.layout.stored}* {name}")
+                # Bound as well so that the buffer stays until the kernel has run, and is waited for by what reads it next.
+                fields.append(f"{access}StructuredBuffer<uint> keep_{name}")
+                size += 8
+            else:
+                fields.append(f"{access}StructuredBuffer<{self._element(a)}> {name}")
+                fields.append(f"uint at_{name}")
+                size += 4
+        for a in self.arguments:
+            if a.kind == "number" and a.role == "in":
+                fields.append(f"{a.layout.uniform} {a.key}")
+                size += a.layout.count * max(4, _SIZES.get(a.layout.scalar, 4))
+            elif a.kind == "grid" and a.rank > 1:
+                fields.append(f"uint[{a.rank}] {a.key}")
+                size += 4 * a.rank
+        if self.sums:
+            if pointers:
+                fields += ["SlangLabPartial* cells", "RWStructuredBuffer<uint> keep_cells"]
+                size += 8
+            else:
+                fields.append("RWStructuredBuffer<SlangLabPartial> cells")
+        return fields, size
+
+    @staticmethod
+    def _element(a: Argument) -> str:
+        """Return the type of a structured buffer's elements: the tensor's own."""
+        return a.layout.scalar if a.inner else a.layout.name
+
+    def _head(self, name: str, block: bool, values: str) -> list[str]:
+        uniform = "" if block else ", uniform SlangLabArguments sl"
+        start = ["    let sl = slanglab_arguments;"] if block else []
+        return [
+            '[shader("compute")]',
+            f"[numthreads({self.strategy.group}, 1, 1)]",
+            f"void {name}({values}{uniform})",
+            "{",
+            *start,
+        ]
+
+    def _entry(self, block: bool) -> list[str]:
+        s = self.strategy
+        lines = self._head(ENTRY, block, "uint3 sl_group: SV_GroupID, uint sl_lane: SV_GroupIndex")
+        for a in self.arguments:
+            if a.kind == "one":
+                lines.append("    " + self._declared(a, f"v_{a.key}", self._element_scalars(a, a.key, "0")))
+            elif a.kind == "number" and a.role == "in":
+                lines.append(f"    {a.layout.name} v_{a.key} = {a.layout.from_uniform(f'sl.{a.key}')};")
+        if self.sums:
+            lines.append(f"    SlangLabSum[{self.sums}] sl_sums = {{}};")
+        lines.append(
+            f"    for (uint sl_start = sl_group.x * {s.tile}; sl_start < sl.count; sl_start += sl.step)"
+        )
+        lines.append("    {")
+        if s.at_once > 1:
+            lines += [f"        if (sl_start + {s.tile} <= sl.count)", "        {"]
+            lines += [f"            {line}" for line in self._full()]
+            lines += ["            continue;", "        }"]
+        lines.append(
+            f"        for (uint sl_i = sl_start + sl_lane; sl_i < min(sl_start + {s.tile}, sl.count); sl_i += {s.group})"
+        )
+        lines += ["        {", *(f"            {line}" for line in self._single()), "        }", "    }"]
+        if self.sums:
+            lines += [
+                f"    for (uint sl_k = 0; sl_k < {self.sums}; sl_k++)",
+                "    {",
+                "        let sl_total = slanglab_group_sum(sl_lane, sl_sums[sl_k]);",
+                "        if (sl_lane == 0) sl.cells[sl_k * sl.slots + sl_group.x] = sl_total;",
+                "    }",
+            ]
+        return [*lines, "}"]
+
+    def _last(self, block: bool) -> list[str]:
+        lines = self._head(LAST, block, "uint3 sl_group: SV_GroupID, uint sl_lane: SV_GroupIndex")
+        lines += [
+            "    SlangLabSum sl_sum = {};",
+            f"    for (uint sl_i = sl_lane; sl_i < sl.slots; sl_i += {self.strategy.group})",
+            "        sl_sum.join(sl.cells[sl_group.x * sl.slots + sl_i]);",
+            "    let sl_total = slanglab_group_sum(sl_lane, sl_sum);",
+            "    if (sl_lane != 0) return;",
+            "    switch (sl_group.x)",
+            "    {",
+        ]
+        k = 0
+        for a in self.shared:
+            for place in self._places(a, f"d_{a.key}", "0"):
+                value = f"slanglab_added({place}, sl_total)"
+                lines.append(f"    case {k}: {place} = {value}; break;")
+                k += 1
+        return [*lines, "    }", "}"]
+
+    # ----- one element after the other -----
+
+    def _places(self, a: Argument, buffer: str, i: str) -> list[str]:
+        """Return the scalars of one element in a buffer, as what can be read and written."""
+        count = a.layout.count
+        if self.strategy.pointers:
+            base = f"{i} * {count}" if count > 1 else i
+            return [
+                f"sl.{buffer}[{base} + {k}]" if count > 1 else f"sl.{buffer}[{base}]" for k in range(count)
+            ]
+        if not a.inner:
+            return a.layout.scalars(f"sl.{buffer}[sl.at_{buffer} + {i}]")
+        return [f"sl.{buffer}[sl.at_{buffer} + {i} * {count} + {k}]" for k in range(count)]
+
+    def _element_scalars(self, a: Argument, buffer: str, i: str) -> list[str]:
+        """Return the stored scalars of one element."""
+        places = self._places(a, buffer, i)
+        if not self.strategy.pointers and a.layout.scalar == "bool":
+            return [f"({p} ? 1u : 0u)" for p in places]  # a structured buffer of bool holds no numbers
+        return places
+
+    def _declared(self, a: Argument, name: str, scalars: list[str]) -> str:
+        return f"{a.layout.name} {name} = {a.layout.compose(scalars)};"
+
+    def _to_place(self, a: Argument, value: str) -> str:
+        return a.layout.to_stored(value) if self.strategy.pointers else value
+
+    def _single(self) -> list[str]:
+        """Return the work on element `i`."""
+        lines = [f"{self._part_type()}[{self.sums}] sl_part = {{}};"] if self.sums else []
+        for buffer, a, _ in self.buffers:
+            if a.kind != "one" and not (not self.backward and a.writes) and buffer == self._read(a):
+                lines.append(self._declared(a, f"{self._local(a)}", self._element_scalars(a, buffer, "sl_i")))
+        lines += self._call("sl_i")
+        for a in self.arguments:
+            if not self.backward and a.writes:
+                for place, scalar in zip(
+                    self._places(a, a.key, "sl_i"), a.layout.scalars(self._local(a)), strict=True
+                ):
+                    lines.append(f"{place} = {self._to_place(a, scalar)};")
+            if a.gradient and a.kind == "array":
+                for place, scalar in zip(
+                    self._places(a, f"d_{a.key}", "sl_i"), a.layout.scalars(f"p_{a.key}.d"), strict=True
+                ):
+                    lines.append(f"{place} += {scalar};")
+        if self.sums:
+            lines += self._join()
+        return lines
+
+    def _read(self, a: Argument) -> str:
+        """Return the buffer that an element's value comes from."""
+        return f"d_{a.key}" if self.backward and a.writes else a.key
+
+    @staticmethod
+    def _local(a: Argument) -> str:
+        return f"v_{a.key}"
+
+    def _part_type(self) -> str:
+        return "double" if any(a.layout.scalar == "double" for a in self.shared) else "float"
+
+    def _join(self) -> list[str]:
+        return [
+            "[ForceUnroll]",
+            f"for (int sl_k = 0; sl_k < {self.sums}; sl_k++) sl_sums[sl_k].add(sl_part[sl_k]);",
+        ]
+
+    def _call(self, index: str) -> list[str]:
+        """Return the call for one element, its arrays' values being in local variables."""
+        lines, passed = [], []
+        for a in self.arguments:
+            name = f"v_{a.key}"
+            if a.kind == "grid":
+                lines.append(f"{a.layout.name} {name} = {self._grid(a, index)};")
+            elif a.writes and not self.backward:
+                lines.append(f"{a.layout.name} {name};")
+            if self.backward and a.differentiable and not a.writes:
+                lines.append(f"var p_{a.key} = diffPair({name});")
+                name = f"p_{a.key}"
+            if a.role != "result" or self.backward:
+                passed.append(name)
+        if self.backward:
+            lines.append(f"bwd_diff({self.function})({', '.join(passed)});")
+        else:
+            result = next((a for a in self.arguments if a.role == "result"), None)
+            start = f"v_{result.key} = " if result is not None else ""
+            lines.append(f"{start}{self.function}({', '.join(passed)});")
+        k = 0
+        for a in self.shared:
+            for scalar in a.layout.scalars(f"p_{a.key}.d"):
+                lines.append(f"sl_part[{k}] += {self._part_type()}({scalar});")
+                k += 1
+        return lines
+
+    @staticmethod
+    def _grid(a: Argument, index: str) -> str:
+        """Return the grid's value at an element; the last axis comes first in it, as slangpy has it."""
+        if a.rank == 1:
+            return f"int({index})"
+        parts, rest = [], index
+        for axis in range(a.rank - 1, 0, -1):
+            parts.append(f"int(({rest}) % sl.{a.key}[{axis}])")
+            rest = f"({rest}) / sl.{a.key}[{axis}]"
+        parts.append(f"int({rest})")
+        return f"{a.layout.name}({', '.join(parts)})"
+
+    # ----- a full tile -----
+
+    def _chunk(self, a: Argument) -> tuple[int, int]:
+        """Return how many scalars one load takes, and how many loads a pack takes."""
+        scalars = a.layout.count * self.strategy.width
+        lanes = max(1, min(4, 16 // a.layout.size))
+        while scalars % lanes:
+            lanes //= 2
+        return lanes, scalars // lanes
+
+    def _pack(self, a: Argument, buffer: str, pack: int) -> list[str]:
+        """Return the places of the chunks of one pack."""
+        s = self.strategy
+        if not s.pointers or s.width == 1:
+            return self._places(a, buffer, f"(sl_first + {pack * s.group})")
+        lanes, loads = self._chunk(a)
+        pointer = f"sl.{buffer}"
+        if lanes > 1:
+            pointer = f"((vector<{a.layout.stored},{lanes}>*)sl.{buffer})"
+        base = f"(sl_first + {pack * s.group})"
+        base = f"{base} * {loads}" if loads > 1 else base
+        return [f"{pointer}[{base} + {c}]" if loads > 1 else f"{pointer}[{base}]" for c in range(loads)]
+
+    def _loaded(self, a: Argument, buffer: str, prefix: str) -> list[str]:
+        """Return what reads a thread's elements of a buffer into the local array `prefix`."""
+        s = self.strategy
+        lines = [f"Array<{a.layout.name}, {s.at_once}> {prefix};"]
+        count = a.layout.count
+        for pack in range(s.packs):
+            if not s.pointers or s.width == 1:
+                scalars = self._element_scalars(a, buffer, f"(sl_first + {pack * s.group})")
+            else:
+                lanes, _ = self._chunk(a)
+                scalars = []
+                for c, place in enumerate(self._pack(a, buffer, pack)):
+                    lines.append(f"let {prefix}_{pack}_{c} = {place};")
+                    name = f"{prefix}_{pack}_{c}"
+                    scalars += [f"{name}[{k}]" for k in range(lanes)] if lanes > 1 else [name]
+            for j in range(s.width):
+                value = a.layout.compose(scalars[j * count : (j + 1) * count])
+                e = pack * s.width + j
+                lines.append(f"{a.layout.name} {prefix}_e{e} = {value};")
+                lines.append(f"{prefix}[{e}] = {prefix}_e{e};")
+        return lines
+
+    def _stored(self, a: Argument, buffer: str, prefix: str) -> list[str]:
+        """Return what writes the local array `prefix` to a thread's elements of a buffer."""
+        s = self.strategy
+        lines = []
+        for pack in range(s.packs):
+            scalars = [
+                self._to_place(a, v)
+                for j in range(s.width)
+                for v in a.layout.scalars(f"{prefix}[{pack * s.width + j}]")
+            ]
+            if not s.pointers or s.width == 1:
+                places = self._places(a, buffer, f"(sl_first + {pack * s.group})")
+                lines += [f"{place} = {v};" for place, v in zip(places, scalars, strict=True)]
+                continue
+            lanes, _ = self._chunk(a)
+            for c, place in enumerate(self._pack(a, buffer, pack)):
+                part = scalars[c * lanes : (c + 1) * lanes]
+                value = f"vector<{a.layout.stored},{lanes}>({', '.join(part)})" if lanes > 1 else part[0]
+                lines.append(f"{place} = {value};")
+        return lines
+
+    def _full(self) -> list[str]:
+        """Return the work on a full tile, from element `start`."""
+        s = self.strategy
+        first = f"sl_start / {s.width} + sl_lane" if s.width > 1 else "sl_start + sl_lane"
+        lines = [f"uint sl_first = {first};"]
+        if self.sums:
+            lines.append(f"{self._part_type()}[{self.sums}] sl_part = {{}};")
+        arrays = [(b, a) for b, a, _ in self.buffers if a.kind == "array" or a.role == "result"]
+        inside: list[str] = []
+        after: list[str] = []
+        for buffer, a in arrays:
+            if not self.backward and a.writes:
+                lines.append(f"Array<{a.layout.name}, {s.at_once}> all_{buffer};")
+                after += self._stored(a, buffer, f"all_{buffer}")
+            elif buffer == self._read(a):
+                lines += self._loaded(a, buffer, f"all_{buffer}")
+                inside.append(f"{a.layout.name} v_{a.key} = all_{buffer}[sl_j];")
+            else:  # a gradient
+                lines += self._loaded(a, buffer, f"all_{buffer}")
+                after += self._stored(a, buffer, f"all_{buffer}")
+        index = f"((sl_first + uint(sl_j) / {s.width} * {s.group}) * {s.width} + uint(sl_j) % {s.width})"
+        body = [*inside, *self._call(index)]
+        for buffer, a in arrays:
+            if not self.backward and a.writes:
+                body.append(f"all_{buffer}[sl_j] = v_{a.key};")
+            elif a.gradient and buffer == f"d_{a.key}":
+                for to, scalar in zip(
+                    a.layout.scalars(f"all_{buffer}[sl_j]"), a.layout.scalars(f"p_{a.key}.d"), strict=True
+                ):
+                    body.append(f"{to} += {scalar};")
+        if s.unroll:
+            lines.append("[ForceUnroll]")
+        lines += [
+            f"for (int sl_j = 0; sl_j < {s.at_once}; sl_j++)",
+            "{",
+            *(f"    {line}" for line in body),
+            "}",
+            *after,
+        ]
+        if self.sums:
+            lines += self._join()
+        return lines
+
+
+def sums_module(group: int) -> str:
+    """Return the name of the module with the sums over groups of that many threads."""
+    return f"slanglab_sums_{group}"
