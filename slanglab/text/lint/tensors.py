@@ -1,0 +1,132 @@
+"""Tensors: elements that all threads write at once, and the order of indices."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from slanglab.text.accesses import Access
+from slanglab.text.diagnostics import Diagnostic
+from slanglab.text.lint.bodies import Body
+from slanglab.text.lint.rule import Rule, finding, rewritten
+from slanglab.text.reading import values
+
+__all__ = ["INDEX_ORDER", "RACE", "check"]
+
+RACE = Rule(
+    "race",
+    "warning",
+    "all threads add to one element",
+    "the sum is wrong and another one each time: threads overwrite what others have added (2500 instead of 20000 was seen)",
+    """import slangpy;
+void count(int i, RWTensor<float, 1> t) { t[0] = t[0] + 1.0; }
+""",
+    """import slangpy;
+void count(int i, AtomicTensor<float, 1> t) { t.add(0, 1.0); }
+""",
+    "shader-slang/slangpy#910, shader-slang/slang#3855",
+)
+
+INDEX_ORDER = Rule(
+    "index-order",
+    "note",
+    "a vector of indices counts from the last axis",
+    "`t[int2(a, b)]` is `t[b, a]`: the first component of a vector is the last index. A network whose weights are read in the wrong "
+    "order trains all the same, worse",
+    """import slangpy;
+float at(int row, int column, Tensor<float, 2> t) { return t[int2(row, column)]; }
+""",
+    """import slangpy;
+float at(int row, int column, Tensor<float, 2> t) { return t[row, column]; }
+""",
+    "slangpy's manual; shader-slang/slangpy-samples, in a network of dense layers",
+)
+
+_WRITES = frozenset(
+    ("RWTensor", "WTensor", "IRWTensor", "IWTensor", "RWDiffTensor", "IRWDiffTensor", "RWPrimalTensor")
+)
+_FIRST = re.compile(r"(?:row|r|y|j_?row|out(?:put)?|neuron|line)(?:_?(?:i|id|idx|index))?", re.IGNORECASE)
+_LAST = re.compile(r"(?:col(?:umn)?|c|x|in(?:put)?)(?:_?(?:i|id|idx|index))?", re.IGNORECASE)
+
+
+def check(body: Body) -> Iterator[Diagnostic]:
+    """Find such accesses in one function."""
+    yield from _races(body)
+    for access in body.accesses:
+        yield from _order(body, access)
+
+
+def _races(body: Body) -> Iterator[Diagnostic]:
+    """Find elements at a constant index that are read and written again, in a function that is called for many elements."""
+    words = body.words
+    threads = [p for p in body.function.parameters if "Tensor" not in p.type and p.direction == "in"]
+    called = any(
+        other.name == body.function.name and other is not body.function for other in body.outline.functions
+    )
+    if not threads or called or body.function.in_struct or body.function.is_entry_point:
+        return
+    for access in body.accesses:
+        if access.method or access.tensor.name not in _WRITES or not access.indices:
+            continue
+        if not all(body.evaluate(*index) is not None for index in access.indices):
+            continue
+        end = words.pair[access.base[1]] + 1
+        change = next((c for c in body.changes if c.target == (access.base[0], end)), None)
+        if change is None or not _adds(
+            body, change.operator, change.value, words.source(access.base[0], end)
+        ):
+            continue
+        if any(s.condition is not None and s.kind in ("if", "switch") for s in _around(body, access)):
+            continue
+        tensor, index = words.source(*access.base), words.source(access.base[1] + 1, end - 1)
+        text = f"each thread reads `{words.source(access.base[0], end)}` and writes it again, and they overwrite each other"
+        hint = f"declare `AtomicTensor<{access.tensor.element}, {access.tensor.rank}> {tensor}`"
+        added = _added(body, change.operator, change.value, words.source(access.base[0], end))
+        if added is not None:
+            line = rewritten(
+                words,
+                [(access.base[0], max(change.value[1], end + 1), f"{tensor}.add({index}, {added})")],
+                end,
+            )
+            hint += f" and write `{line}`"
+        yield finding(RACE, words, access.base[0], end, text, hint)
+
+
+def _around(body: Body, access: Access) -> list:
+    return [s for s, _ in body.walked if s.start <= access.base[0] < s.end]
+
+
+def _adds(body: Body, operator: str, value: tuple[int, int], target: str) -> bool:
+    if operator != "=":
+        return True
+    return target in body.words.source(*value)
+
+
+def _added(body: Body, operator: str, value: tuple[int, int], target: str) -> str | None:
+    """Return what is added to an element, where it is a sum."""
+    written = body.words.source(*value)
+    if operator in ("++", "+="):
+        return written or "1"
+    if operator in ("--", "-="):
+        return f"-({written or '1'})"
+    rest = written.removeprefix(target).lstrip()
+    return rest[1:].strip() if rest != written and rest.startswith("+") and target not in rest else None
+
+
+def _order(body: Body, access: Access) -> Iterator[Diagnostic]:
+    """Find `t[int2(row, column)]`."""
+    words = body.words
+    if len(access.indices) != 1:
+        return
+    start, end = access.indices[0]
+    vector = values.vector(words.word(start))
+    if vector is None or vector[1] != 2 or words.word(start + 1) != "(" or words.pair[start + 1] != end - 1:
+        return
+    parts = [words.source(*a) for a in words.split(start + 2, end - 1)]
+    if len(parts) != 2 or not (_FIRST.fullmatch(parts[0]) and _LAST.fullmatch(parts[1])):
+        return
+    text = f"`{words.source(start, end)}` means the indices `{parts[1]}, {parts[0]}`: a vector's first component is the last index"
+    line = rewritten(words, [(start, end, ", ".join(parts))], start)
+    yield finding(
+        INDEX_ORDER, words, start, end, text, f"for row `{parts[0]}` and column `{parts[1]}` write `{line}`"
+    )
