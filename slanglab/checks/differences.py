@@ -25,6 +25,8 @@ ORDER_6 = (3 / 4, -3 / 20, 1 / 60)
 _NOISE_GAIN = 1.08  # √(2·Σ ORDER_6²): how noise of one value enters the difference
 _ENOUGH = 16  # elements from which a median says something
 _MANTISSA = 23
+_UNEVEN = 1e-3  # from here on the steps of an element are no basis for differences of high order
+_JUMP_THAT_MATTERS = 0.005  # of the slope: below the tolerance of the decision
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Quotient:
     measured : numpy.ndarray
         Shape (elements,) where the call is elementwise, so that nothing cancels; else (1,): the sum over all outputs.
     used : numpy.ndarray of bool
-        False for elements at a kink or jump, which are left out of the norms.
+        False for elements that are left out of the norms: at a kink or jump, or with steps that a half cannot take.
     kinks : int
         How many kinks or jumps were seen, left out or not.
     noise, truncation : float
@@ -128,40 +130,47 @@ def quotient(line: Line, step: float) -> Quotient | None:
         terms = products.reshape(7, -1)
         return _together(terms, np.maximum(UNIT * np.abs(terms).max(initial=0.0), grid.reshape(-1)), step)
     rounding = UNIT * np.sqrt((products**2).sum(axis=2)).max(initial=0.0)
-    return _by_element(products.sum(axis=2), np.maximum(rounding, np.sqrt((grid**2).sum(axis=1))), step)
+    floor = np.maximum(rounding, np.sqrt((grid**2).sum(axis=1)))
+    return _by_element(products.sum(axis=2), floor, step, line.unevenness(step))
 
 
 def _together(terms: Array, floor: Array, step: float) -> Quotient:
     sixth, fourth = _difference(terms, ORDER_6) / step, _difference(terms, ORDER_4) / step
     sigma = np.maximum(_noise(terms), floor)
+    kinked, jump = _kinks(terms, sigma)
     return Quotient(
         step=step,
         measured=np.array([sixth.sum()]),
         used=np.array([True]),
-        kinks=int(_kinks(terms, sigma).sum()),
+        kinks=int(kinked.sum()),
         noise=float(np.sqrt((sigma**2).sum())) * _NOISE_GAIN / step,
-        truncation=abs(float((sixth - fourth).sum())),
+        # At a kink any slope between the two is right: half the jump from their mean, which twice the truncation allows for.
+        truncation=abs(float((sixth - fourth).sum())) + float(jump.sum()) / (2 * step),
     )
 
 
-def _by_element(terms: Array, floor: Array, step: float) -> Quotient:
+def _by_element(terms: Array, floor: Array, step: float, uneven: Array) -> Quotient:
     sixth, fourth = _difference(terms, ORDER_6) / step, _difference(terms, ORDER_4) / step
     many = terms.shape[1] >= _ENOUGH
     sigma = np.maximum(_typical_noise(terms) if many else _noise(terms), floor)
-    kinked = _kinks(terms, sigma)
+    even = uneven < _UNEVEN
+    kinked, jump = _kinks(terms, sigma)
     if many:
         # Elements whose own differences do not fit together: a kink, a jump or a pole within three steps. The gradient is not
         # looked at, so this does not favour it.
         off = np.abs(sixth - fourth)
         kinked = kinked | (off > 30 * np.maximum(np.median(off), 5 * sigma / step))
-    used = ~kinked if kinked.any() and kinked.mean() < 0.3 else np.ones_like(kinked)
+    kinked = kinked & even  # unequal steps look like a kink, and are none
+    used = even if even.mean() > 0.5 else np.ones_like(even)
+    if kinked.any() and kinked.mean() < 0.3:
+        used = used & ~kinked
     return Quotient(
         step=step,
         measured=sixth,
         used=used,
         kinks=int(kinked.sum()),
         noise=float(np.linalg.norm(sigma[used])) * _NOISE_GAIN / step,
-        truncation=float(np.linalg.norm((sixth - fourth)[used])),
+        truncation=float(np.linalg.norm((np.abs(sixth - fourth) + jump / (2 * step))[used])),
     )
 
 
@@ -196,13 +205,17 @@ def _typical_noise(terms: Array) -> Array:
     return np.full_like(sixth, 1.4826 * np.median(sixth))
 
 
-def _kinks(terms: Array, sigma: Array) -> Array:
-    """Tell which outputs have a kink within the step: the second difference grows like h there, like h² where f is smooth."""
+def _kinks(terms: Array, sigma: Array) -> tuple[Array, Array]:
+    """Tell which outputs have a kink within the step, and by how much their slopes jump there, times the step.
+
+    The second difference grows like h at a kink, like h² where the function is smooth. A kink close to the centre leaves no other trace:
+    differences of order four and six agree on the mean of both slopes. A jump that is small beside the slope itself does not matter.
+    """
     first = np.abs(terms[4] - terms[2])
     second = np.abs(terms[4] - 2 * terms[3] + terms[2])
     wide = np.abs(terms[6] - 2 * terms[3] + terms[0])
-    found: Array = (second > 0.3 * first) & (wide < 6 * second) & (second > 12 * sigma)
-    return found
+    found = (second > _JUMP_THAT_MATTERS * first) & (wide < 6 * second) & (second > 12 * sigma)
+    return found, np.where(found, second, 0.0)
 
 
 def _granularity(values: Array, weight: Array) -> Array:

@@ -172,6 +172,21 @@ class Line:
             self._displacements[key] = sums
         return self._displacements[key]
 
+    def unevenness(self, step: float) -> Array:
+        """Return how far the steps taken by each element are from equal ones, relative to a step; shape (elements,) or (1,).
+
+        Only halves show it, where a number lies so close to a power of two that the spacing changes on the way.
+        """
+        count = self.problem.elements or 1
+        found = np.zeros(count)
+        if not self.grain:
+            return found
+        for k in (-3, -2, -1, 1, 2, 3):
+            for taken, d in zip(self._at(k * step)[1], self.direction, strict=True):
+                off = np.abs(taken - k * step * d) / np.maximum(np.abs(step * d), 1e-30)
+                found = np.maximum(found, off.reshape(count, -1).max(axis=1, initial=0.0))
+        return found
+
     def slope(self, gradient: Sequence[Array], step: float, coefficients: Sequence[float]) -> Array:
         """Return what a gradient (float64, one array for each input) says of a central difference, by element or in all.
 

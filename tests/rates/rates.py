@@ -118,13 +118,19 @@ def _adjoint(tangent: float, gradient: Sequence[Array], direction: Sequence[Arra
     return adjoint([np.array(tangent)], [np.array(1.0)], gradient, direction).verdict
 
 
-def run(count: int, directions: int, seed: int, progress: bool = False) -> dict[str, Tally]:
+def run(
+    count: int,
+    directions: int,
+    seed: int,
+    progress: bool = False,
+    families: Sequence[str] = FAMILIES,
+) -> dict[str, Tally]:
     """Measure `count` functions, the families in turn; each family's numbers are its own."""
     tallies = {family: Tally() for family in FAMILIES}
     started = time.monotonic()
     with np.errstate(all="ignore"):
         for i in range(count):
-            family = FAMILIES[i % len(FAMILIES)]
+            family = families[i % len(families)]
             rng = np.random.default_rng((seed, i))
             before = len(tallies[family].alarms)
             measure(draw(family, rng), rng, directions, tallies[family])
@@ -235,6 +241,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--directions", type=int, default=2)
     parser.add_argument("--seed", type=int)
+    parser.add_argument("--family", choices=FAMILIES, help="draw all functions from one family")
     options = parser.parse_args()
     seed = int(np.random.default_rng().integers(2**32)) if options.seed is None else options.seed
     print(
@@ -242,7 +249,8 @@ def main() -> None:
         f"numpy {np.__version__}, {platform.machine()}",
         flush=True,
     )
-    print(table(run(options.count, options.directions, seed, progress=True)))
+    families = (options.family,) if options.family else FAMILIES
+    print(table(run(options.count, options.directions, seed, progress=True, families=families)))
 
 
 if __name__ == "__main__":
