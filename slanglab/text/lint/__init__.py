@@ -9,8 +9,8 @@ from __future__ import annotations
 from slanglab.text.accesses import Accesses
 from slanglab.text.diagnostics import Diagnostic
 from slanglab.text.indices import convert
-from slanglab.text.lint import derivatives, loads, loops, tensors
-from slanglab.text.lint.bodies import bodies
+from slanglab.text.lint import derivatives, loads, loops, sizes, tensors
+from slanglab.text.lint.bodies import read_bodies
 from slanglab.text.lint.rule import Rule
 from slanglab.text.outline import Outline
 
@@ -22,8 +22,8 @@ RULES: tuple[Rule, ...] = (
     loops.WHILE_CONDITION,
     derivatives.NESTED_REVERSE,
     loops.LOOP_START,
-    loops.NESTED_LOOPS,
-    loops.TOO_FEW_ITERATIONS,
+    sizes.NESTED_LOOPS,
+    sizes.TOO_FEW_ITERATIONS,
     derivatives.GENERIC_TYPE,
     derivatives.ONE_ARGUMENT_PAIR,
     derivatives.DERIVATIVE_UNSET,
@@ -97,12 +97,12 @@ def _found(accesses: Accesses) -> list[tuple[int, Diagnostic]]:
     functions = accesses.outline.functions
     made = derivatives.derivatives_of(functions)
     found: list[tuple[int, Diagnostic]] = []
-    for body in bodies(accesses):
+    for body in read_bodies(accesses):
         checks = [tensors.check(body)]
         if body.number in made:
             of = made[body.number]
             checks.append(derivatives.check_custom(body, functions[of] if of is not None else None))
         elif body.function.differentiable and not body.function.custom_derivative:
-            checks += [loads.check(body), loops.check(body), derivatives.check(body)]
+            checks += [loads.check(body), loops.check(body), sizes.check(body), derivatives.check(body)]
         found += [(body.number, d) for check in checks for d in check]
     return sorted(found, key=lambda pair: (pair[1].line, pair[1].column))

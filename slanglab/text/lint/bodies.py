@@ -13,9 +13,9 @@ from slanglab.text.reading import values
 from slanglab.text.reading.bodies import Local, body_of, read_locals
 from slanglab.text.reading.expressions import Expressions, Names
 from slanglab.text.reading.words import Words
-from slanglab.text.tree import read_statements, walk
+from slanglab.text.tree import Statement, read_statements, walk
 
-__all__ = ["Body", "Change", "bodies"]
+__all__ = ["Body", "Change", "read_bodies"]
 
 _ASSIGNS = frozenset(("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^="))
 _FOLDED = frozenset(("min", "max", "abs", "clamp", "select", "sizeof"))
@@ -181,6 +181,40 @@ class Body:
                 break
         return i
 
+    def type_of(self, i: int) -> str:
+        """Return the type of the variable that a token names; empty where it cannot be told."""
+        return self.expressions.variable(i) or ""
+
+    def changed_type(self, change: Change) -> str:
+        """Return the type of what an assignment changes; empty where it cannot be told."""
+        start, end = change.target
+        return self.type_of(start) if end - start == 1 else self.expressions.type_of(start, end)
+
+    def is_differentiated(self, loop: Statement) -> bool:
+        """Tell whether a loop changes anything but whole numbers."""
+        return any(
+            loop.start <= c.name < loop.end and not self.is_integer(self.changed_type(c))
+            for c in self.changes
+        )
+
+    def counts(self, change: Change) -> bool:
+        """Tell whether an assignment adds the same to a variable each time: `k++`, `k += 2`, `k = k + 1`."""
+        words = self.words
+        if change.target[1] - change.target[0] != 1:
+            return False
+        if change.operator in ("++", "--"):
+            return True
+        if change.operator in ("+=", "-="):
+            return self.evaluate(*change.value) is not None
+        start, end = change.value
+        return (
+            change.operator == "="
+            and end - start == 3
+            and words.word(start) == words.word(change.name)
+            and words.word(start + 1) in ("+", "-")
+            and self.evaluate(start + 2, end) is not None
+        )
+
     # ----- what is known when the function is compiled -----
 
     def is_constant(self, start: int, end: int, depth: int = 0) -> bool:
@@ -289,7 +323,7 @@ def _fold(node: ast.expr) -> int:
     raise ValueError
 
 
-def bodies(accesses: Accesses) -> Iterator[Body]:
+def read_bodies(accesses: Accesses) -> Iterator[Body]:
     """Yield the bodies of the functions of a text."""
     names = Names(accesses.outline)
     own: dict[tuple[int, int], list[Access]] = {}

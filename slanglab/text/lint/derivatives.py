@@ -20,6 +20,7 @@ __all__ = [
     "ONE_ARGUMENT_PAIR",
     "check",
     "check_custom",
+    "derivatives_of",
 ]
 
 NESTED_REVERSE = Rule(
@@ -195,7 +196,10 @@ def _nested_reverse(body: Body) -> Iterator[Diagnostic]:
         ):
             continue
         inner = words.source(i + 2, words.pair[i + 1])
-        text = f"`{body.function.name}` is differentiable and calls `bwd_diff({inner})`; compiling its backward ends the Python process (slangpy 0.43.1)"
+        text = (
+            f"`{body.function.name}` is differentiable and calls `bwd_diff({inner})`; compiling its backward ends the Python process "
+            "(slangpy 0.43.1)"
+        )
         hint = (
             f"use forward mode: `fwd_diff({inner})(diffPair(x, 1.0)).d`; or take `[Differentiable]` off `{body.function.name}` and call it "
             f"as `no_diff {body.function.name}(…)`"
@@ -221,9 +225,11 @@ def _generic(body: Body) -> Iterator[Diagnostic]:
         gives = held.fullmatch(function.result) or any(p.direction != "in" for p in passed) or constraint
         if not passed or not gives:
             continue
-        constraint = constraint or "no constraint"
-        text = f"`{name}` has {f'the constraint `{constraint}`' if constraint != 'no constraint' else constraint}, so `{passed[0].name}` counts as not differentiable: its gradient is zero, without a message"
-        hint = f"write `{name} : __BuiltinFloatingPointType` (numbers and vectors), or another constraint that includes `IDifferentiable`"
+        written_as = (
+            f"`{name}` has the constraint `{constraint}`" if constraint else f"`{name}` has no constraint"
+        )
+        text = f"{written_as}, so `{passed[0].name}` counts as not differentiable: its gradient is zero, without a message"
+        hint = f"write `{name} : __BuiltinFloatingPointType`, or another constraint that includes `IDifferentiable`"
         at = _token(body, passed[0])
         yield finding(GENERIC_TYPE, words, at, at + 1, text, hint)
 

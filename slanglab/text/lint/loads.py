@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from slanglab.text.accesses import Access
 from slanglab.text.diagnostics import Diagnostic
-from slanglab.text.lint.bodies import Body
+from slanglab.text.lint.bodies import Body, Change
 from slanglab.text.lint.rule import Rule, finding, rewritten
 from slanglab.text.tree import Statement, walk
 
@@ -280,6 +280,7 @@ def _is_computed(body: Body, loop: Statement, asked: tuple[int, int], outer: lis
     if any(words.word(k) in _JOINS for k in range(*asked)):
         return True
     operations = sum(words.word(k) in _OPERATES and k > asked[0] for k in range(*asked))
+    operations += sum(words.word(k) == "shape" and words.word(k - 1) == "." for k in range(*asked))
     operations -= sum(words.word(k) == "(" and not words.is_name(k - 1) for k in range(*asked))
     if operations == 0:
         return False
@@ -292,7 +293,7 @@ def _is_computed(body: Body, loop: Statement, asked: tuple[int, int], outer: lis
     return sum(name in own for name in used) > 1 or any(name not in own for name in used)
 
 
-def _steps(body: Body, loop: Statement) -> list:
+def _steps(body: Body, loop: Statement) -> list[Change]:
     start, end = loop.step if loop.step is not None else (loop.start, loop.end)
     return [c for c in body.changes if start <= c.name < end]
 

@@ -10,6 +10,7 @@ from slanglab.text.diagnostics import Diagnostic
 from slanglab.text.lint.bodies import Body
 from slanglab.text.lint.rule import Rule, finding, rewritten
 from slanglab.text.reading import values
+from slanglab.text.tree import Statement
 
 __all__ = ["INDEX_ORDER", "RACE", "check"]
 
@@ -83,16 +84,11 @@ def _races(body: Body) -> Iterator[Diagnostic]:
         hint = f"declare `AtomicTensor<{access.tensor.element}, {access.tensor.rank}> {tensor}`"
         added = _added(body, change.operator, change.value, words.source(access.base[0], end))
         if added is not None:
-            line = rewritten(
-                words,
-                [(access.base[0], max(change.value[1], end + 1), f"{tensor}.add({index}, {added})")],
-                end,
-            )
-            hint += f" and write `{line}`"
+            hint += f" and write `{tensor}.add({index}, {added});`"
         yield finding(RACE, words, access.base[0], end, text, hint)
 
 
-def _around(body: Body, access: Access) -> list:
+def _around(body: Body, access: Access) -> list[Statement]:
     return [s for s, _ in body.walked if s.start <= access.base[0] < s.end]
 
 
