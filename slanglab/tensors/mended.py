@@ -155,7 +155,14 @@ def _uploadable(tensor: Any, data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]
     element = tensor.dtype
     dtype = _scalar(element.full_name)
     shape = (*tensor.shape.as_tuple(), *element.shape.as_tuple())
-    if data.dtype == dtype and data.shape == shape and data.flags.carray and dtype != np.bool_:
+    # slangpy looks at the strides of axes of length 1 too, which may be anything.
+    if (
+        data.dtype == dtype
+        and data.shape == shape
+        and data.flags.carray
+        and 1 not in shape
+        and dtype != np.bool_
+    ):
         return data
     storage = tensor.storage
     room = tensor.element_count * storage.struct_size
@@ -172,7 +179,7 @@ def _uploadable(tensor: Any, data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]
         raise _refused(tensor, data, f"{dtype.name}, shape {shape}")
     if data.dtype != stored or not data.dtype.isnative:
         data = data.astype(stored)
-    return np.require(data, requirements=["C", "A", "W"]).reshape(shape)
+    return np.require(data, requirements=["C", "A", "W"]).reshape(-1).reshape(shape)
 
 
 def _stored_bool(storage: Any) -> np.dtype[Any]:

@@ -7,7 +7,6 @@ import pytest
 import slangpy as spy
 from slangpy.core.native import Shape
 
-import slanglab
 from slanglab.device import is_software
 from slanglab.engine import callshape, groups
 from slanglab.engine.parameters import parameter, parameters
@@ -38,7 +37,7 @@ struct Ball { float3 at; float size; float reach(float t) { return at.x + size *
 @pytest.fixture(scope="module")
 def m(device):
     module = spy.Module(device.load_module_from_source("slanglab-test-groups", TEXT))
-    yield module
+    return module
 
 
 def _tensor(device, rng, shape, dtype="float"):

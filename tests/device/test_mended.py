@@ -134,6 +134,19 @@ def test_an_upload_takes_any_layout_of_the_right_numbers(device, rng):
         assert np.array_equal(t.to_numpy(), values)
 
 
+def test_axes_of_length_one_have_any_strides(device, rng):
+    values = rng.random((3, 5)).astype(np.float32)
+    for given, shape in (
+        (values[None], (1, 3, 5)),
+        (values[:1], (1, 5)),
+        (values[:1, :1], (1, 1)),
+        (values[2, 3:4], (1,)),
+    ):
+        t = spy.Tensor.empty(device, shape, "float")
+        t.copy_from_numpy(given)
+        assert np.array_equal(t.to_numpy(), given)
+
+
 def test_bools_go_up_and_come_back(device, rng):
     import slanglab
 
