@@ -8,8 +8,8 @@ import pytest
 import slangpy as spy
 from slangpy.core.native import Shape
 
-from slanglab.engine.parameters import parameters
-from slanglab.engine.shared import additions, argument, cells, worth, wrap
+from slanglab.engine.parameters import parameter, parameters
+from slanglab.engine.shared import additions, cells, share, worth, wrap
 from slanglab.tensors import kernels
 
 TEXT = """
@@ -236,6 +236,32 @@ def test_the_instance_of_a_method(device, m, rng):
     line.at.bwds(_tensor(device, x), _result=_seeded(device, seeds))
     assert np.allclose(slope.grad.to_numpy(), (seeds * x.astype(np.float64)).sum(), rtol=1e-6)
     assert np.allclose(offset.grad.to_numpy(), seeds.astype(np.float64).sum(), rtol=1e-6)
+
+
+def test_share_goes_into_dicts_and_instances(device, m, rng):
+    n = 20011
+    x, seeds = _numbers(rng, n), _numbers(rng, n)
+    d = seeds * x.astype(np.float64)
+    a, b, own = (_tensor(device, _numbers(rng, 1)) for _ in range(3))
+    spec = _specs(m.nest)[0]
+    given = {"a": {"a": a, "b": spy.float3(1, 2, 3)}, "b": b}
+    made = []
+    shared = share(given, (n,), spec, made)
+    assert [s.tensor for s in made] == [a, b]
+    assert given["b"] is b
+    assert given["a"]["a"] is a
+    m.nest.bwds(shared, _tensor(device, x), _result=_seeded(device, seeds))
+    assert np.allclose(a.grad.to_numpy(), d.sum(), rtol=1e-6)
+    assert np.allclose(b.grad.to_numpy(), (d * x).sum(), rtol=1e-6)
+
+    line = spy.InstanceList(m.Line, {"m": own, "c": 2.0})
+    this = share(line, (n,), parameter("this", m.Line.struct), made)
+    assert made[-1].tensor is own
+    m.Line.at.bind(this).bwds(_tensor(device, x), _result=_seeded(device, seeds))
+    assert np.allclose(own.grad.to_numpy(), d.sum(), rtol=1e-6)
+    assert share(given, (512,), spec) is given
+    assert share(line, (512,), parameter("this", m.Line.struct)) is line
+    assert share(3.0, (n,), spec) == 3.0
 
 
 def test_beside_outputs_grids_and_gathers(device, m, rng):
