@@ -249,8 +249,22 @@ class CellAccess:
             messages=program.messages,
             after=partial(self._after, program, called) if self._around.prints(self.cell) else None,
             control=self._around.control,
+            texts=partial(self._texts, version),
             check_always=version.unit.check,
         )
+
+    def _texts(self, version: Version[Program]) -> list[str]:
+        """Return the texts that a version was compiled from: its own, and those of the cells and files that it imports."""
+        texts, seen, pending = [version.unit.text], set(), list(version.unit.imported)
+        while pending:
+            key = pending.pop()
+            cell = self._around.cell(key)
+            if key in seen or cell is None or cell.good is None:
+                continue
+            seen.add(key)
+            texts.append(cell.good.unit.text)
+            pending.extend(cell.good.unit.imported)
+        return texts
 
     def _after(self, program: Program, called: str) -> str:
         """Follow a call and return what it printed; raise CallError when a checked index was outside."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import weakref
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
-from slanglab.engine.runs import Details, Run, report
+from slanglab.engine.runs import Run, Trace
 
 __all__ = ["Control", "Policy"]
 
@@ -59,29 +62,54 @@ class Control:
     Attributes
     ----------
     policy : Policy
+    plain : bool
+        The policy's; read at every call.
     last : tuple or None
-        (function, backward, details, seconds, values, gradients, stopwatch) of the last call, see `slanglab.engine.runs.report`. It is
-        set at every call, so it only holds references. `values` are the arguments of a call that went the short way: small ones,
-        or the short way would not have been taken.
-    printed : str
-        What the last call printed.
+        (trace, seconds, args, kwargs) of the last call: it is set at every call, so it only holds references. The arguments are those
+        of a call that went the short way, small ones; else there are none.
     """
 
-    __slots__ = ("last", "policy", "printed")
+    __slots__ = ("__weakref__", "_policy", "last", "plain")
 
     def __init__(self, policy: Policy | None = None) -> None:
+        self.last: tuple[Trace, float, tuple[Any, ...], Mapping[str, Any]] | None = None
         self.policy = policy or Policy()
-        self.last: tuple[str, bool, Details, float, tuple[Any, ...], str, Any] | None = None
-        self.printed = ""
+        _controls.add(self)
+
+    @property
+    def policy(self) -> Policy:
+        """How calls are made."""
+        return self._policy
+
+    @policy.setter
+    def policy(self, policy: Policy) -> None:
+        self._policy = policy
+        self.plain = policy.plain
 
     def change(self, **changes: Any) -> None:
         """Change the policy for the calls to come."""
-        self.policy = replace(self.policy, **changes)
+        self.policy = replace(self._policy, **changes)
 
     def report(self) -> Run | None:
         """Return the report of the call that came last, or None before the first; waits for the device where time was taken."""
-        return report(*self.last, self.printed) if self.last is not None else None
+        if self.last is None:
+            return None
+        trace, seconds, args, kwargs = self.last
+        return trace.report(seconds, (*args, *kwargs.values()))
 
     def forget(self) -> None:
         """Let go of the last call, before its device is closed."""
         self.last = None
+
+
+_controls: weakref.WeakSet[Control] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    """Send every call of a forked child the long way, where it is refused: it would block for ever on the parent's device."""
+    for control in _controls:
+        control.plain = False
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

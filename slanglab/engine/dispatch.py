@@ -9,19 +9,22 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 from slanglab.device import check_process
 from slanglab.engine import building, empty, gradients, inplace, routes
 from slanglab.engine.binding import bind
+from slanglab.engine.plans import Plan
 from slanglab.engine.prepare import Prepared, prepare
-from slanglab.engine.runs import Details
+from slanglab.engine.quick import MISSED
+from slanglab.engine.runs import Details, Trace
 from slanglab.engine.target import Target
 from slanglab.engine.timing import Stopwatch
 from slanglab.errors import CallError, SlangLabError
 from slanglab.messages import call_errors
 
-__all__ = ["GradientWarning", "Target", "ValueWarning", "append_to", "call", "run"]
+__all__ = ["GradientWarning", "Target", "ValueWarning", "append_to", "call", "explained", "run"]
 
 _TO_THE_USER = 4
 """Frames between a warning and the line that called, by way of the function proxy."""
@@ -43,45 +46,50 @@ def call(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> An
     CallError
         When the call is refused, by SlangLab or by slangpy; the message is short and names the argument.
     """
-    check_process()
-    started = time.perf_counter()
-    control, plans = target.control, target.plans
-    policy = control.policy
+    control = target.control
     key = None
-    matches, plan = plans.written_out
-    if not matches(args, kwargs):
-        key, plan = plans.find(args, kwargs)
-    if plan is None or not policy.plain:
-        result = _call_checked(target, args, kwargs, key, started)
-    else:
-        try:
-            if plan.whole:
-                positional, named = plan.converted(args, kwargs)
-            else:
-                positional, named = args, kwargs
-            if plan.route is not None:
-                result = plan.route.run(target, positional, named)
-            else:
-                result = plan.node(*positional, **named)
-        except SlangLabError:
-            raise
-        except Exception as error:
-            values = bind(target, args, kwargs).values
-            raise call_errors.explain(error, target.name, values, messages=target.messages) from error
-        seconds = time.perf_counter() - started
-        control.last = (
-            target.name,
-            target.backward,
-            plan.details,
-            seconds,
-            (args, kwargs),
-            "accumulate",
-            None,
-        )
+    result = MISSED
+    try:
+        if control.plain:
+            plans = target.plans
+            result = plans.quick(args, kwargs)
+            if result is MISSED:
+                key, plan = plans.find(args, kwargs)
+                if plan is not None:
+                    result = _call_planned(plan, args, kwargs)
+    except SlangLabError:
+        raise
+    except Exception as error:
+        raise explained(target, args, kwargs, error) from error
+    if result is MISSED:
+        result = _call_checked(target, args, kwargs, key)
     if target.after is not None:
-        control.printed = target.after()
-    elif control.printed:
-        control.printed = ""
+        printed = target.after()
+        if control.last is not None:
+            trace, seconds, held, named = control.last
+            control.last = replace(trace, printed=printed), seconds, held, named
+    return result
+
+
+def explained(
+    target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any], error: Exception
+) -> CallError:
+    """Return the error to raise for one that came out of a planned call: one that says what to do."""
+    values = bind(target, args, kwargs).values
+    return call_errors.explain(error, target.name, values, messages=target.messages)
+
+
+def _call_planned(plan: Plan, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    started = time.perf_counter()
+    positional, named = plan.converted(args, kwargs) if plan.whole else (args, kwargs)
+    if plan.route is None:
+        result = plan.node(*positional, **named)
+        plan.control.last = plan.trace, time.perf_counter() - started, args, kwargs
+        return result
+    details = Details(frozen=plan.trace.details.frozen)
+    result = plan.route.run(positional, named, details)
+    trace = Trace(plan.trace.function, plan.trace.backward, details)
+    plan.control.last = trace, time.perf_counter() - started, (), {}
     return result
 
 
@@ -101,15 +109,14 @@ def run(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any
     return result
 
 
-def _call_checked(
-    target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any], key: Any, started: float
-) -> Any:
+def _call_checked(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any], key: Any) -> Any:
     """Check and convert every argument, then call."""
+    check_process()
+    started = time.perf_counter()
     control = target.control
     policy = control.policy
     ready = prepare(target, args, kwargs)
     details = Details(frozen=ready.frozen)
-    details.bytes = routes.size(target, ready)
     stopwatch = Stopwatch(target.device) if policy.timing else None
     if target.backward and policy.gradients == "zero" and ready.bound is not None:
         this = ready.bound.this[0] if ready.bound.this else target.this
@@ -128,15 +135,8 @@ def _call_checked(
         target.plans.keep(key, plan)
     for step in ready.converter.after:
         step()
-    control.last = (
-        target.name,
-        target.backward,
-        details,
-        time.perf_counter() - started,
-        (),
-        policy.gradients,
-        stopwatch,
-    )
+    trace = Trace(target.name, target.backward, details, policy.gradients, stopwatch)
+    control.last = trace, time.perf_counter() - started, (), {}
     details.warnings[:0] = ready.converter.notes
     for note in ready.converter.notes:
         warnings.warn(note, ValueWarning, stacklevel=_TO_THE_USER)

@@ -4,40 +4,44 @@ A call goes the long way once (`dispatch`): every argument is checked and, where
 and nothing that was checked can differ for arguments of the same kind, the call's key (what its arguments are like) is kept with
 the node to call; the next call with that key goes to slangpy with its arguments as they are. What can differ from call to call
 (the device of a tensor, its having no elements, the size of a number, the layout of an array) is looked at each time, and sends the
-call the long way. A plan that is used over and over gets its key's comparisons written out as one Python function: a call of
-slangpy's takes 20 to 40 µs, and a loop over the arguments 3 of them.
+call the long way. A plan that is used over and over is written out as one Python function (`slanglab.engine.quick`): a call of
+slangpy's takes 10 to 40 µs, and a loop over the arguments 3 of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import prod
 from typing import Any
 
 import numpy as np
 import slangpy as spy
 from slangpy.core.native import get_value_signature
 
+from slanglab.device import is_software
+from slanglab.engine.control import Control
 from slanglab.engine.parameters import Parameter
-from slanglab.engine.runs import Details
+from slanglab.engine.quick import FIXED, LARGEST, Grid, Quick, never, write_out
+from slanglab.engine.runs import Trace
 
 __all__ = ["Plan", "Plans", "may_plan"]
 
 _Tensor = spy.Tensor
-_LARGEST = float(np.finfo(np.float32).max)
-_FIXED = frozenset(
-    type(v) for v in (spy.grid((1,)), spy.call_id(), spy.thread_id(), spy.wang_hash(), spy.rand_float())
-) | {spy.float2, spy.float3, spy.float4, spy.int2, spy.int3, spy.int4, spy.uint2, spy.uint3, spy.uint4}
-"""Values that are passed on as they are, whatever they hold."""
-
 _KEPT = 256
 """Arrays are planned by their shapes, of which a loop may bring any number."""
+
+_LEAST_SOFTWARE = 2**12
+_LEAST_HARDWARE = 2**14
+"""Elements of an array from which the choice of a kernel pays (`slanglab.engine.routes`)."""
+_LEAST_SPREAD = 64
+"""The same where arrays may be spread over a larger call, each along an axis of its own."""
 
 _USES_BEFORE_WRITTEN_OUT = 8
 """Writing a key out costs as much as some 50 calls gain by it."""
 
 Key = tuple[object, ...]
-Matches = Callable[[tuple[Any, ...], Mapping[str, Any]], bool]
 
 
 @dataclass(eq=False, slots=True)
@@ -50,18 +54,24 @@ class Plan:
         What to call.
     whole : tuple of int or str
         Where a whole number is given for a float, by position or name: it goes as a float, so that 2 and 2.0 share a kernel.
-    details : Details
-        For the report of a call that goes this way.
+    trace : Trace
+        For the report of a small call that goes this way.
+    control : Control
+        Where it is left.
     route : Route or None
         What chooses the kernel of a large call.
+    may_be_written_out : bool
+        False where something follows each call.
     uses : int
         How often it was used.
     """
 
     node: Any
+    trace: Trace
+    control: Control
     whole: tuple[int | str, ...] = ()
-    details: Details = field(default_factory=Details)
     route: Any = None
+    may_be_written_out: bool = True
     uses: int = 0
 
     def converted(
@@ -86,20 +96,24 @@ class Plans:
         The function's.
     binds_gradients : bool
         True where a kernel depends on which tensors carry gradients.
+    mapped : bool
+        True where `.map` may spread small arguments over a large call.
 
     Attributes
     ----------
-    written_out : (callable, Plan or None)
-        Tells whether a call, as (args, kwargs), is like the plan that was written out last; and that plan.
+    quick : callable
+        Makes a call, given as (args, kwargs), when it is like that of the plan that was written out last; returns `MISSED` otherwise.
     """
 
-    __slots__ = ("_device", "_known", "binds_gradients", "written_out")
+    __slots__ = ("_device", "_known", "_limit", "_mapped", "binds_gradients", "quick")
 
-    def __init__(self, device: spy.Device, binds_gradients: bool) -> None:
+    def __init__(self, device: spy.Device, binds_gradients: bool, mapped: bool = False) -> None:
         self._device = device
+        self._limit = _LEAST_SOFTWARE if is_software(device) else _LEAST_HARDWARE
+        self._mapped = mapped
         self._known: dict[Key, Plan] = {}
         self.binds_gradients = binds_gradients
-        self.written_out: tuple[Matches, Plan | None] = (_never, None)
+        self.quick: Quick = never
 
     def find(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Key | None, Plan | None]:
         """Return the key of a call, None for one that always goes the long way, and its plan, if there is one."""
@@ -108,9 +122,15 @@ class Plans:
         if plan is None:
             return key, None
         plan.uses += 1
-        if plan.uses == _USES_BEFORE_WRITTEN_OUT:
-            self.written_out = (self._write_out(args, kwargs), plan)
+        if plan.uses == _USES_BEFORE_WRITTEN_OUT and plan.may_be_written_out:
+            limit = None if key is not None and key[-1] else self._limit_for((*args, *kwargs.values()))
+            written = write_out(plan, args, kwargs, self._device, self.binds_gradients, limit)
+            self.quick = written or self.quick
         return key, plan
+
+    def _limit_for(self, values: Iterable[Any]) -> int:
+        """Return the elements from which calls like this one are large."""
+        return _LEAST_SPREAD if self._mapped or any(_spreads(v) for v in values) else self._limit
 
     def keep(self, key: Key, plan: Plan) -> None:
         """Remember what to do for calls with such arguments."""
@@ -122,17 +142,22 @@ class Plans:
         """Return what the arguments of a call are like, or None for a call that has to go the long way."""
         found: list[object] = [len(args), *kwargs]
         add = found.append
+        most, spreads = 0, self._mapped
         for value in (*args, *kwargs.values()):
             kind = type(value)
             if kind is _Tensor:
-                if value.device is not self._device or not value.element_count:
+                count = value.element_count
+                if value.device is not self._device or not count:
                     return None
-                add(get_value_signature(value))
+                signature = get_value_signature(value)
+                add(signature)
+                most = count if count > most else most
+                spreads = spreads or not _is_flat(signature)
                 if self.binds_gradients:
                     add(value.grad_in is not None)
                     add(value.grad_out is not None)
             elif kind is float:
-                if not -_LARGEST <= value <= _LARGEST:
+                if not -LARGEST <= value <= LARGEST:
                     return None
                 add(kind)
             elif kind is int:
@@ -146,71 +171,74 @@ class Plans:
                     return None
                 add(value.dtype)
                 add(shape)
+                most = max(most, value.size)
+                spreads = spreads or len(shape) > 1
             elif kind is str:
                 add(value)
-            elif kind in _FIXED:
+            elif kind is Grid:
+                shape = value.shape.as_tuple()
+                add(len(shape))
+                most = max(most, prod(shape))
+            elif kind in FIXED:
                 add(kind)
             else:
                 return None
+        add(most >= (_LEAST_SPREAD if spreads else self._limit))
         return tuple(found)
 
-    def _write_out(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Matches:
-        """Return a function that tells whether a call has the key of this one: the comparisons of `key`, one after the other."""
-        scope: dict[str, Any] = {
-            "Tensor": _Tensor,
-            "array": np.ndarray,
-            "device": self._device,
-            "signature": get_value_signature,
-            "largest": _LARGEST,
-        }
-        names = [f"a{i}" for i in range(len(args))]
-        lines = [f"if len(args) != {len(args)} or len(kwargs) != {len(kwargs)}: return False"]
-        if names:
-            lines.append(f"{', '.join(names)}, = args")
-        for i, name in enumerate(kwargs):
-            lines.append(f"k{i} = kwargs.get({name!r})")
-            names.append(f"k{i}")
-        conditions = []
-        for name, value in zip(names, (*args, *kwargs.values()), strict=True):
-            conditions.extend(self._conditions(name, value, scope))
-        lines.append(f"return {' and '.join(conditions) or 'True'}")
-        # The text holds names of this function's own and, quoted, those of the arguments; values are in the scope.
-        exec("def matches(args, kwargs):\n " + "\n ".join(lines), scope)  # noqa: S102
-        return scope["matches"]  # type: ignore[no-any-return]
+    def is_large(self, values: Iterable[Any]) -> bool:
+        """Tell whether a call with such arguments is large enough for a choice of its kernel to pay."""
+        most, spreads = 0, self._mapped
+        for value in values:
+            if isinstance(value, Mapping):
+                if self.is_large(value.values()):
+                    return True
+            elif isinstance(value, (_Tensor, np.ndarray, Grid)):
+                shape = value.shape if isinstance(value, np.ndarray) else value.shape.as_tuple()
+                most = max(most, prod(shape))
+                spreads = spreads or (len(shape) > 1 and not isinstance(value, Grid))
+            elif hasattr(value, "get_this"):
+                return True  # an instance, whose tensors are looked at later
+        return most >= (_LEAST_SPREAD if spreads else self._limit)
 
-    def _conditions(self, name: str, value: Any, scope: dict[str, Any]) -> list[str]:
-        kind = type(value)
-        if kind is _Tensor:
-            scope[f"is_{name}"] = get_value_signature(value)
-            found = [
-                f"type({name}) is Tensor",
-                f"{name}.device is device",
-                f"{name}.element_count",
-                f"signature({name}) == is_{name}",
-            ]
-            if self.binds_gradients:
-                found.append(f"{name}.grad_in is {'not ' if value.grad_in is not None else ''}None")
-                found.append(f"{name}.grad_out is {'not ' if value.grad_out is not None else ''}None")
-            return found
-        if kind is float:
-            return [f"type({name}) is float", f"-largest <= {name} <= largest"]
-        if kind is int:
-            limits = f"0 <= {name} < {2**31}" if value >= 0 else f"{-(2**31)} <= {name} < 0"
-            return [f"type({name}) is int", limits]
-        if kind is np.ndarray:
-            scope[f"dtype_{name}"], scope[f"shape_{name}"] = value.dtype, value.shape
-            return [
-                f"type({name}) is array",
-                f"{name}.shape == shape_{name}",
-                f"{name}.dtype == dtype_{name}",
-                f"{name}.flags.carray",
-            ]
-        scope[f"is_{name}"] = value if kind is str else kind
-        return [f"{name} == is_{name}" if kind is str else f"type({name}) is is_{name}"]
+    def signature(self, values: Iterable[Any]) -> tuple[object, ...]:
+        """Return what kind the arguments of a call are, whatever way it goes: types, ranks, gradients."""
+        found: list[object] = []
+        for value in values:
+            _add_signature(found, value)
+        return tuple(found)
 
 
-def _never(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    return False
+@cache
+def _is_flat(signature: str) -> bool:
+    """Tell from slangpy's signature of a tensor (name, then element type, rank and usage) whether it has one axis."""
+    return ",1," in signature
+
+
+def _spreads(value: Any) -> bool:
+    """Tell whether a call may be larger than an argument: one along several axes, of which others have other ones."""
+    if type(value) is _Tensor:
+        return not _is_flat(get_value_signature(value))
+    return type(value) is np.ndarray and value.ndim > 1
+
+
+def _add_signature(found: list[object], value: Any) -> None:
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            found.append(name)
+            _add_signature(found, inner)
+        return
+    found.append(type(value))
+    if isinstance(value, _Tensor):
+        found += (get_value_signature(value), value.grad_in is not None, value.grad_out is not None)
+    elif isinstance(value, np.ndarray):
+        found += (value.dtype, value.ndim)
+    elif isinstance(value, Grid):
+        found.append(len(value.shape.as_tuple()))
+    elif isinstance(value, (list, tuple)):
+        found.append(len(value))
+    elif isinstance(value, str):
+        found.append(value)
 
 
 def may_plan(before: Sequence[Any], after: Sequence[Any], specs: Sequence[Parameter | None]) -> bool:

@@ -1,28 +1,51 @@
-"""Which kernel a call goes to.
+"""Which kernel a call goes to: SlangLab's direct one, or slangpy's generated one with groups and sums that suit the call.
 
-Small calls go to slangpy as they are: there the kernel's time does not matter, and choosing costs more than it saves.
+Small calls go to slangpy as they are: there the kernel's time does not matter, and choosing costs more than it saves. Which calls are
+small is part of a plan's key (`slanglab.engine.plans`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import slangpy as spy
+
+from slanglab.engine import callshape, groups, shared, straight
+from slanglab.engine.parameters import Parameter
 from slanglab.engine.plans import Plan
 from slanglab.engine.prepare import Prepared
-from slanglab.engine.runs import Details, bytes_of
+from slanglab.engine.runs import Details, Trace, bytes_of
+from slanglab.engine.straight import Straight
 from slanglab.engine.target import Target
+from slanglab.tensors.create import from_array
 
-__all__ = ["go", "plan", "size"]
+__all__ = ["Route", "go", "plan"]
 
+_PLAIN = "slangpy's own call was asked for (`%slang config path slangpy`)"
+_SMALL = "the call is small"
+_KEPT = 64
 
-def size(target: Target, ready: Prepared) -> int:
-    """Return the bytes of a call's arrays."""
-    return bytes_of((*ready.values.values(), ready.result), target.backward)
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def go(target: Target, ready: Prepared, details: Details) -> Any:
     """Run a call that was prepared, and say in `details` how it went."""
+    values, result = ready.values, ready.result
+    details.bytes = bytes_of((*values.values(), result), target.backward)
+    if target.control.policy.path == "slangpy":
+        details.reason = _PLAIN
+    elif ready.bound is None:
+        details.reason = "it is an overloaded method"
+    elif target.plans.is_large((*values.values(), result)):
+        route = _route(target, ready)
+        call = _Call(ready.node, values, result, lambda v, r: _rebound(target, ready, v, r))
+        return route.run(call, details)
+    else:
+        details.reason = _SMALL
     positional, named = ready.arguments(target)
     return ready.node(*positional, **named)
 
@@ -31,7 +54,215 @@ def plan(
     target: Target, ready: Prepared, args: tuple[Any, ...], kwargs: Mapping[str, Any], details: Details
 ) -> Plan:
     """Return what to do for later calls like one that went the long way."""
-    return Plan(ready.node, _whole(target, ready, args, kwargs), Details(frozen=details.frozen))
+    route = None
+    if target.control.policy.path != "slangpy" and target.plans.is_large((*args, *kwargs.values())):
+        route = _Planned(_route(target, ready), target, ready, args, kwargs)
+    trace = Trace(target.name, target.backward, Details(reason=details.reason, frozen=details.frozen))
+    whole = _whole(target, ready, args, kwargs)
+    return Plan(ready.node, trace, target.control, whole, route, target.after is None)
+
+
+@dataclass(slots=True)
+class _Call:
+    """One large call.
+
+    Attributes
+    ----------
+    node : slangpy.FunctionNode
+        What to call.
+    values : dict of str to object
+        The arguments by parameter.
+    result : object
+        What was given as `_result`.
+    arguments : callable
+        Takes values and a result in their place, and returns slangpy's arguments.
+    """
+
+    node: Any
+    values: Mapping[str, Any]
+    result: Any
+    arguments: Callable[[Mapping[str, Any], Any], Arguments]
+
+
+class Route:
+    """How large calls of one kind are made: same function, mode, types, ranks, gradients.
+
+    Parameters
+    ----------
+    target : Target
+    values : dict of str to object
+        The arguments of the first of them.
+    result : object
+    """
+
+    def __init__(self, target: Target, values: Mapping[str, Any], result: Any) -> None:
+        self._target = target
+        words = groups.group_words(target.texts())
+        self._fixed = groups.fixed(target, words)
+        self._numbered = groups.numbers_threads(values.values())
+        specs = (*target.parameters, target.result)
+        known = target.this is None and not target.this_first
+        mappings = [target.mapping.get(s.name) if s is not None else None for s in specs]
+        given = (*values.values(), _sized(result))
+        self._read = callshape.reader(specs, given, mappings) if known else None
+        self._straight: Straight | None = None
+        self._reason = f"its text uses {words}, which depends on the groups" if words else ""
+        self._uploads = [
+            s.name for s in target.parameters if isinstance(values.get(s.name), np.ndarray) and not s.writes
+        ]
+        self._tried = bool(words)
+        self._least = straight.least(target.device)
+
+    def run(self, call: _Call, details: Details) -> Any:
+        """Make a call."""
+        shape = self._read((*call.values.values(), _sized(call.result))) if self._read is not None else None
+        if shape is None:
+            details.reason = "the shape of the call is not known before"
+            return _submit(call, call.values)
+        details.shape = shape
+        threads = math.prod(shape)
+        if threads < self._least:
+            details.reason = _SMALL
+        else:
+            values, result, back = self._uploaded(call)
+            if not self._tried:
+                self._make(values, result)
+            if self._straight is not None:
+                launch = self._straight.prepare(values, result)
+                if launch is not None:
+                    details.path, details.group_shape = "straight", self._straight.group_shape
+                    return back(self._straight.start(launch))
+                details.reason = self._straight.reason(values, result)
+            else:
+                details.reason = self._reason
+        return self._generated(call, shape, threads, details)
+
+    def _generated(self, call: _Call, shape: tuple[int, ...], threads: int, details: Details) -> Any:
+        """Make a call through slangpy's own kernel, with groups that suit it and shared gradients summed."""
+        target = self._target
+        if not self._fixed and not (self._numbered and len(shape) > 1):
+            group = groups.group_shape(shape, target.backward, target.device)
+            if group is not None:
+                details.group_shape = group
+                call.node = target.grouped(call.node, group)
+        values = call.values
+        if target.backward:
+            values = {
+                name: _summed(value, shape, threads, target.by_name[name]) for name, value in values.items()
+            }
+            details.warnings += shared.additions(call.values, target.parameters, shape)
+        return _submit(call, values)
+
+    def _make(self, values: Mapping[str, Any], result: Any) -> None:
+        self._tried = True
+        made = straight.build(self._target, values, result)
+        if isinstance(made, str):
+            self._reason = made
+        else:
+            self._straight = made
+
+    def _uploaded(self, call: _Call) -> tuple[Mapping[str, Any], Any, Callable[[Any], Any]]:
+        """Return a call's arguments with tensors for arrays, and what makes of its result what was asked for."""
+        result, back = call.result, _same
+        wanted = result if result is not None else self._target.returned
+        if not self._target.backward and (
+            wanted == "numpy" if isinstance(wanted, str) else wanted is np.ndarray
+        ):
+            result, back = spy.Tensor, _to_numpy
+        if not self._uploads:
+            return call.values, result, back
+        values = dict(call.values)
+        for name in self._uploads:
+            spec = self._target.by_name[name]
+            values[name] = from_array(self._target.device, values[name], spec.type, len(spec.element_shape))
+        return values, result, back
+
+
+def _sized(result: Any) -> Any:
+    """Return what the shape of a call may be read from: a result that is an array or a tensor, else a number in its place."""
+    return result if isinstance(result, (spy.Tensor, np.ndarray)) else 0.0
+
+
+def _same(result: Any) -> Any:
+    return result
+
+
+def _to_numpy(result: Any) -> Any:
+    return result.to_numpy() if isinstance(result, spy.Tensor) else result
+
+
+def _summed(value: Any, shape: tuple[int, ...], threads: int, spec: Parameter) -> Any:
+    """Return what slangpy is called with for an argument, so that its gradient is summed right."""
+    if type(value) is dict and spec.kind == "struct":
+        return {
+            k: _summed(v, shape, threads, spec.fields[k]) if k in spec.fields else v for k, v in value.items()
+        }
+    return shared.wrap(value, threads, spec) if shared.worth(value, shape, spec) else value
+
+
+def _submit(call: _Call, values: Mapping[str, Any]) -> Any:
+    positional, named = call.arguments(values, call.result)
+    return call.node(*positional, **named)
+
+
+def _rebound(target: Target, ready: Prepared, values: Mapping[str, Any], _result: Any) -> Arguments:
+    return ready.arguments(target, values)
+
+
+def _route(target: Target, ready: Prepared) -> Route:
+    """Return the route for calls like one, made at the first of them."""
+    signature = target.plans.signature((*ready.values.values(), ready.result))
+    route = target.routes.get(signature)
+    if route is None:
+        if len(target.routes) >= _KEPT:
+            target.routes.clear()
+        route = target.routes[signature] = Route(target, ready.values, ready.result)
+    return route
+
+
+class _Planned:
+    """A route for calls that need no preparation: which argument is which is known."""
+
+    __slots__ = ("_node", "_places", "_result", "_route", "_target")
+
+    def __init__(
+        self,
+        route: Route,
+        target: Target,
+        ready: Prepared,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> None:
+        self._route = route
+        self._target = target
+        self._node = ready.node
+        self._places: list[tuple[str, int | str]] = [
+            (name, name if name in kwargs else i) for i, name in enumerate(target.names)
+        ]
+        last = ready.bound is not None and ready.bound.result_last
+        self._result: int | str = len(args) - 1 if last else "_result"
+
+    def run(self, args: Sequence[Any], kwargs: Mapping[str, Any], details: Details) -> Any:
+        """Make a call, with numbers as slangpy is to be given them, and say in `details` how it went."""
+        values = {
+            name: args[place] if isinstance(place, int) else kwargs[place] for name, place in self._places
+        }
+        place = self._result
+        result = args[place] if isinstance(place, int) else kwargs.get(place)
+        details.bytes = bytes_of((*values.values(), result), self._target.backward)
+        call = _Call(self._node, values, result, lambda v, r: self._arguments(v, args, kwargs))
+        return self._route.run(call, details)
+
+    def _arguments(
+        self, values: Mapping[str, Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Arguments:
+        positional, named = list(args), dict(kwargs)
+        for name, place in self._places:
+            if isinstance(place, int):
+                positional[place] = values[name]
+            else:
+                named[place] = values[name]
+        return tuple(positional), named
 
 
 def _whole(

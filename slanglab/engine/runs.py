@@ -11,7 +11,7 @@ import slangpy as spy
 
 from slanglab.engine.timing import Stopwatch
 
-__all__ = ["NOT_CHECKED", "Checked", "Details", "Run", "bytes_of", "report"]
+__all__ = ["NOT_CHECKED", "Checked", "Details", "Run", "Trace", "bytes_of"]
 
 PathTaken = Literal["straight", "slangpy", "none"]
 
@@ -145,52 +145,58 @@ class Details:
     warnings: list[str] = field(default_factory=list)
     check: Checked = NOT_CHECKED
     frozen: tuple[str, ...] = ()
+    shape: tuple[int, ...] | None = None
 
 
-def report(
-    function: str,
-    backward: bool,
-    details: Details,
-    seconds: float,
-    values: Iterable[Any],
-    gradients: str,
-    stopwatch: Stopwatch | None,
-    printed: str,
-) -> Run:
-    """Return the report of a call.
+@dataclass(slots=True)
+class Trace:
+    """What a call leaves behind for its report, but for what it took in Python and its arguments.
 
-    Parameters
+    Attributes
     ----------
     function : str
     backward : bool
     details : Details
-    seconds : float
-        What the call took in Python.
-    values : iterable of object
-        Its arguments, where `details` does not know their size.
     gradients : str
         The policy.
     stopwatch : Stopwatch or None
-        Read here, which waits for the device.
     printed : str
     """
-    count = details.bytes
-    return Run(
-        function,
-        "backward" if backward else "forward",
-        details.path,
-        details.reason,
-        details.group_shape,
-        seconds * 1e3,
-        stopwatch.milliseconds() if stopwatch is not None else None,
-        details.compile_ms,
-        bytes_of(values, backward) if count is None else count,
-        printed,
-        list(details.warnings),
-        details.check,
-        gradients if backward else "",
-        details.frozen,
-    )
+
+    function: str
+    backward: bool
+    details: Details
+    gradients: str = "accumulate"
+    stopwatch: Stopwatch | None = None
+    printed: str = ""
+
+    def report(self, seconds: float, values: Iterable[Any]) -> Run:
+        """Return the report of a call; waits for the device where its time was taken.
+
+        Parameters
+        ----------
+        seconds : float
+            What it took in Python.
+        values : iterable of object
+            Its arguments, where `details` does not know their size.
+        """
+        d = self.details
+        return Run(
+            self.function,
+            "backward" if self.backward else "forward",
+            d.path,
+            d.reason,
+            d.group_shape,
+            seconds * 1e3,
+            self.stopwatch.milliseconds() if self.stopwatch is not None else None,
+            d.compile_ms,
+            bytes_of(values, self.backward) if d.bytes is None else d.bytes,
+            self.printed,
+            list(d.warnings),
+            d.check,
+            self.gradients if self.backward else "",
+            d.frozen,
+        )
 
 
 def bytes_of(values: Iterable[Any], backward: bool) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import slangpy as spy
+from slangpy.slangpy import Shape
 
 from slanglab.engine.control import Control
 from slanglab.engine.gradients import is_in_place
@@ -18,6 +19,8 @@ from slanglab.text.diagnostics import Diagnostic
 from slanglab.text.keywords import CALL_WORDS
 
 __all__ = ["Target"]
+
+_GROUPED_KEPT = 64
 
 
 @dataclass(eq=False)
@@ -57,6 +60,8 @@ class Target:
         The policy of the lab, and where a call leaves its report.
     forward : Target or None
         For a backward target, the forward one that it came from.
+    texts : callable
+        Returns the texts that the function is compiled from: its cell's and those of what that imports.
     check_always : bool
         True where every backward call is checked, whatever the policy.
     modifiers : tuple of str
@@ -82,6 +87,7 @@ class Target:
     mapping: Mapping[str, Any] = field(default_factory=dict)
     control: Control = field(default_factory=Control)
     forward: Target | None = None
+    texts: Callable[[], Iterable[str]] = tuple
     check_always: bool = False
     modifiers: tuple[str, ...] = ()
     steps: dict[str, Step] = field(default_factory=dict)
@@ -92,9 +98,12 @@ class Target:
         # Parameters whose names slangpy keeps for itself can only be passed by position, and so must all before them.
         reserved = [i for i, n in enumerate(self.names) if n in CALL_WORDS]
         self.positional = len(self.names) if self.by_position else reserved[-1] + 1 if reserved else 0
-        self.plans = Plans(self.device, self.backward or any(p.kind == "tensor" for p in self.parameters))
+        binds_gradients = self.backward or any(p.kind == "tensor" for p in self.parameters)
+        self.plans = Plans(self.device, binds_gradients, bool(self.mapping))
         self.overwrites = any(is_in_place(p) for p in self.parameters)
+        self.routes: dict[object, Any] = {}
         self._keyed: dict[str, Any] = {}
+        self._grouped: dict[tuple[int, tuple[int, ...]], tuple[Any, Any]] = {}
 
     def modified(self, modifier: str, node: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Target:
         """Return the same function with a modifier applied: its name, the node that came of it, and its arguments."""
@@ -120,6 +129,16 @@ class Target:
         if not self.checked or not self.slang_function.have_return_value:
             return None
         return parameter("_result", self.slang_function.return_type, "out")
+
+    def grouped(self, node: Any, shape: tuple[int, ...]) -> Any:
+        """Return a node with a group shape."""
+        key = id(node), shape
+        known = self._grouped.get(key)
+        if known is None or known[0] is not node:
+            if len(self._grouped) >= _GROUPED_KEPT:
+                self._grouped.clear()
+            known = self._grouped[key] = node, node.call_group_shape(Shape(shape))
+        return known[1]
 
     def keyed(self, key: str) -> Any:
         """Return the node for calls whose arguments are of one kind in a way that slangpy's kernel cache does not see.

@@ -1,0 +1,143 @@
+"""A plan written out as one Python function: the comparisons of its key, one after the other, and the call."""
+
+from __future__ import annotations
+
+import keyword
+import time
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import slangpy as spy
+from slangpy.core.native import get_value_signature
+
+if TYPE_CHECKING:
+    from slanglab.engine.plans import Plan
+
+__all__ = ["FIXED", "LARGEST", "MISSED", "Grid", "Quick", "never", "write_out"]
+
+MISSED: Final = object()
+"""What a written-out plan returns for a call of another kind."""
+
+Quick = Callable[[tuple[Any, ...], Mapping[str, Any]], Any]
+
+LARGEST = float(np.finfo(np.float32).max)
+Grid = type(spy.grid((1,)))
+FIXED = frozenset(type(v) for v in (spy.call_id(), spy.thread_id(), spy.wang_hash(), spy.rand_float())) | {
+    spy.float2, spy.float3, spy.float4, spy.int2, spy.int3, spy.int4, spy.uint2, spy.uint3, spy.uint4,
+}  # fmt: skip
+"""Values that are passed on as they are, whatever they hold."""
+
+_Tensor = spy.Tensor
+
+
+def never(_args: tuple[Any, ...], _kwargs: Mapping[str, Any]) -> Any:
+    """Miss every call."""
+    return MISSED
+
+
+def write_out(
+    plan: Plan,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    device: spy.Device,
+    binds_gradients: bool,
+    limit: int | None,
+) -> Quick | None:
+    """Return the function for calls of a plan.
+
+    Parameters
+    ----------
+    plan : Plan
+    args, kwargs
+        The arguments of a call that it is for.
+    device : slangpy.Device
+    binds_gradients : bool
+        True where a kernel depends on which tensors carry gradients.
+    limit : int or None
+        Elements from which an array makes a call another one; None for a plan of large calls.
+
+    Returns
+    -------
+    callable or None
+        None where the names of arguments cannot be written.
+    """
+    if limit is None or not all(n.isidentifier() and not keyword.iskeyword(n) for n in kwargs):
+        return None
+    scope: dict[str, Any] = {
+        "Tensor": _Tensor,
+        "array": np.ndarray,
+        "device": device,
+        "signature": get_value_signature,
+        "largest": LARGEST,
+        "prod": prod,
+        "MISSED": MISSED,
+        "control": plan.control,
+        "trace": plan.trace,
+        "node": plan.node,
+        "clock": time.perf_counter,
+    }
+    names = [f"a{i}" for i in range(len(args))]
+    lines = [
+        f"if not control.plain or len(args) != {len(args)} or len(kwargs) != {len(kwargs)}: return MISSED"
+    ]
+    if names:
+        lines.append(f"{', '.join(names)}, = args")
+    for i, name in enumerate(kwargs):
+        lines.append(f"k{i} = kwargs.get({name!r})")
+        names.append(f"k{i}")
+    conditions = []
+    for name, value in zip(names, (*args, *kwargs.values()), strict=True):
+        conditions.extend(_conditions(name, value, scope, binds_gradients, limit))
+    lines.append(f"if not ({' and '.join(conditions) or 'True'}): return MISSED")
+    given = [f"float({n})" if i in plan.whole else n for i, n in enumerate(names[: len(args)])]
+    for name, held in zip(kwargs, names[len(args) :], strict=True):
+        given.append(f"{name}=float({held})" if name in plan.whole else f"{name}={held}")
+    lines += [
+        "started = clock()",
+        f"result = node({', '.join(given)})",
+        "control.last = trace, clock() - started, args, kwargs",
+        "return result",
+    ]
+    # The text holds names of this function's own and, checked or quoted, those of the arguments; values are in the scope.
+    exec("def quick(args, kwargs):\n " + "\n ".join(lines), scope)  # noqa: S102
+    return scope["quick"]  # type: ignore[no-any-return]
+
+
+def _conditions(name: str, value: Any, scope: dict[str, Any], binds_gradients: bool, limit: int) -> list[str]:
+    kind = type(value)
+    if kind is _Tensor:
+        scope[f"is_{name}"] = get_value_signature(value)
+        found = [
+            f"type({name}) is Tensor",
+            f"{name}.device is device",
+            f"0 < {name}.element_count < {limit}",
+            f"signature({name}) == is_{name}",
+        ]
+        if binds_gradients:
+            found.append(f"{name}.grad_in is {'not ' if value.grad_in is not None else ''}None")
+            found.append(f"{name}.grad_out is {'not ' if value.grad_out is not None else ''}None")
+        return found
+    if kind is float:
+        return [f"type({name}) is float", f"-largest <= {name} <= largest"]
+    if kind is int:
+        limits = f"0 <= {name} < {2**31}" if value >= 0 else f"{-(2**31)} <= {name} < 0"
+        return [f"type({name}) is int", limits]
+    if kind is np.ndarray:
+        scope[f"dtype_{name}"], scope[f"shape_{name}"] = value.dtype, value.shape
+        return [
+            f"type({name}) is array",
+            f"{name}.shape == shape_{name}",
+            f"{name}.dtype == dtype_{name}",
+            f"{name}.flags.carray",
+        ]
+    scope[f"is_{name}"] = value if kind is str else kind
+    if kind is Grid:
+        rank = len(value.shape.as_tuple())
+        return [
+            f"type({name}) is is_{name}",
+            f"len({name}.shape) == {rank}",
+            f"prod({name}.shape.as_tuple()) < {limit}",
+        ]
+    return [f"{name} == is_{name}" if kind is str else f"type({name}) is is_{name}"]
