@@ -13,7 +13,7 @@ from slanglab.engine.straight.layouts import Layout, layout
 from slanglab.engine.target import Target
 from slanglab.scalars import type_name
 
-__all__ = ["Argument", "Refusal", "call_shape", "classify", "values_of"]
+__all__ = ["Argument", "Refusal", "call_shape", "classify", "makes_tensor", "values_of"]
 
 Kind = Literal["array", "one", "number", "grid"]
 Role = Literal["in", "out", "result"]
@@ -142,7 +142,7 @@ def _argument(
         rank = len(value.shape) - inner
         return Argument(name, key, "array", role, form, inner, rank, differentiable, gradient)
     if role == "result":
-        if backward or not (value is None or value is _Tensor or value == "tensor"):
+        if backward or not makes_tensor(value):
             raise Refusal(f"the result goes to {_kind(value)}")
         return Argument(name, key, "number", role, form, 0, 0, differentiable)
     if role == "out":
@@ -152,6 +152,11 @@ def _argument(
         return Argument(name, key, "grid", role, form, 0, len(value.shape), False)
     _check_number(name, value, form)
     return Argument(name, key, "number", role, form, 0, 0, differentiable)
+
+
+def makes_tensor(wanted: Any) -> bool:
+    """Tell whether what was given as `_result` asks for a new tensor."""
+    return wanted is None or wanted is _Tensor or (isinstance(wanted, str) and wanted == "tensor")
 
 
 def _shown(name: str) -> str:

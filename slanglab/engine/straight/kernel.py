@@ -12,9 +12,9 @@ import slangpy as spy
 from slangpy.core.function import PipelineType
 from slangpy.core.native import FunctionNodeType
 
-from slanglab.engine.straight.arguments import Argument, Refusal, classify
+from slanglab.engine.straight.arguments import Argument, Refusal, classify, makes_tensor
 from slanglab.engine.straight.strategy import Strategy, choose
-from slanglab.engine.straight.text import ENTRY, LAST, generate, sums_module
+from slanglab.engine.straight.text import ARGUMENTS, ENTRY, LAST, generate, sums_module
 from slanglab.engine.target import Target
 from slanglab.tensors import kernels
 
@@ -57,7 +57,7 @@ class _Loaded:
     main: Any
     last: Any
     strategy: Strategy
-    given: str
+    block: bool
 
 
 class _Access:
@@ -221,6 +221,7 @@ class Straight:
     def _launch(self, values: Mapping[str, Any], result: Any) -> Launch | str:
         variables: dict[str, Any] = {}
         shape: tuple[int, ...] = ()
+        rank = 0
         ranges: list[tuple[int, int]] = []
         written: list[tuple[int, int, str]] = []
         pointers = self.strategy.pointers
@@ -243,6 +244,8 @@ class Straight:
             if a.one:
                 if prod(own) != 1:
                     return f"{a.shown} is broadcast over part of the call"
+                if len(own) > rank:
+                    rank = len(own)
             elif own != shape:
                 if not shape:
                     shape = own
@@ -278,7 +281,7 @@ class Straight:
                 else:
                     variables[key] = storage
                     variables["at_" + key] = offset
-        for name, key, rank in self._grids:
+        for name, key, axes in self._grids:
             grid = values[name]
             own = grid.shape.as_tuple()
             if not _is_plain(grid, own):
@@ -290,8 +293,10 @@ class Straight:
                     return f"{name} is a grid of {own}, and the call has {shape}"
                 elif len(own) > len(shape):
                     shape = own
-            if rank > 1:
+            if axes > 1:
                 variables[key] = list(own)
+        if len(shape) < rank:
+            shape = (1,) * (rank - len(shape)) + shape
         count = prod(shape)
         if not 0 < count <= _MOST:
             return f"{count} elements"
@@ -347,7 +352,9 @@ class Straight:
         groups = min(-(-launch.count // strategy.tile), strategy.groups)
         variables["count"] = launch.count
         variables["step"] = groups * strategy.tile
-        given = {loaded.given: variables}
+        variables["zero"] = 0
+        # slangpy takes globals as `vars`, the entry point's own as keywords, and says nothing about names that it does not find.
+        given: dict[str, Any] = {"vars": {ARGUMENTS: variables}} if loaded.block else {"sl": variables}
         threads = _threads(groups * strategy.group, 1, 1)
         if loaded.last is None:
             loaded.main.dispatch(threads, command_encoder=encoder, **given)
@@ -421,7 +428,7 @@ class Straight:
         )
         self.text = kernel.text
         try:
-            if kernel.sums:
+            if self._target.backward:
                 session.load_module_from_source(
                     sums_module(strategy.group), sums_text(self._device, strategy.group)
                 )
@@ -433,7 +440,7 @@ class Straight:
             raise
         except Exception as error:  # SlangCompileError is no RuntimeError
             raise Refusal(f"its direct kernel does not compile ({_first_line(error)})") from error
-        return _Loaded(main, last, strategy, "slanglab_arguments" if kernel.block else "sl")
+        return _Loaded(main, last, strategy, kernel.block)
 
     def _linked(self, loaded: Any, entry: str) -> Any:
         program = self._session.link_program(
@@ -445,14 +452,18 @@ class Straight:
         return self._device.create_compute_kernel(program)
 
 
-_KNOWN_GLOBALS = frozenset({"slanglab_arguments", "g_debug_printer"})
+_KNOWN_GLOBALS = frozenset({ARGUMENTS, "g_debug_printer"})
 """Globals that are set here, or by slangpy in every dispatch."""
 
 
 def sums_text(device: Any, group: int) -> str:
     """Return the module with the sums over groups of `group` threads for a device."""
-    double = int(bool(device.has_feature(spy.Feature.double)))
-    return f"#define GROUP {group}\n#define DOUBLE {double}\n" + kernels.source("sums.slang")
+    return f"#define GROUP {group}\n#define DOUBLE {int(has_double(device))}\n" + kernels.source("sums.slang")
+
+
+def has_double(device: Any) -> bool:
+    """Tell whether a device computes in double precision."""
+    return bool(device.has_feature(spy.Feature.double))
 
 
 def _first_line(error: Exception) -> str:

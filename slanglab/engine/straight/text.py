@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from slanglab.engine.straight.arguments import Argument
 from slanglab.engine.straight.strategy import Strategy
 
-__all__ = ["ENTRY", "LAST", "Kernel", "generate"]
+__all__ = ["ARGUMENTS", "ENTRY", "LAST", "Kernel", "generate", "sums_module"]
 
+ARGUMENTS = "slanglab_arguments"
 ENTRY = "slanglab_straight"
 LAST = "slanglab_last_sum"
 
@@ -101,11 +102,11 @@ class _Writer:
         fields, size = self._fields()
         block = size > _ENTRY_BYTES
         head = [f'import "{m}";' for m in self.modules]
-        if self.sums:
+        if self.backward:
             head.append(f"import {sums_module(self.strategy.group)};")
         lines = [*head, "struct SlangLabArguments", "{", *(f"    {f};" for f in fields), "};"]
         if block:
-            lines.append("ParameterBlock<SlangLabArguments> slanglab_arguments;")
+            lines.append(f"ParameterBlock<SlangLabArguments> {ARGUMENTS};")
         lines += self._entry(block)
         if self.sums:
             lines += self._last(block)
@@ -114,7 +115,7 @@ class _Writer:
     def _fields(self) -> tuple[list[str], int]:
         """Return the arguments' declarations, and about how many bytes they take."""
         pointers = self.strategy.pointers
-        fields, size = ["uint count", "uint step", "uint slots", "uint pad"], 16
+        fields, size = ["uint count", "uint step", "uint slots", "uint zero"], 16
         for name, a, writes in self.buffers:
             access = "RW" if writes else ""
             if pointers:
@@ -148,7 +149,7 @@ class _Writer:
 
     def _head(self, name: str, block: bool, values: str) -> list[str]:
         uniform = "" if block else ", uniform SlangLabArguments sl"
-        start = ["    let sl = slanglab_arguments;"] if block else []
+        start = [f"    let sl = {ARGUMENTS};"] if block else []
         return [
             '[shader("compute")]',
             f"[numthreads({self.strategy.group}, 1, 1)]",
@@ -166,7 +167,10 @@ class _Writer:
             elif a.kind == "number" and a.role == "in":
                 lines.append(f"    {a.layout.name} v_{a.key} = {a.layout.from_uniform(f'sl.{a.key}')};")
         if self.sums:
-            lines.append(f"    SlangLabSum[{self.sums}] sl_sums = {{}};")
+            lines += [
+                f"    SlangLabSum[{self.sums}] sl_sums;",
+                f"    for (uint sl_k = 0; sl_k < {self.sums}; sl_k++) sl_sums[sl_k] = slanglab_sum(sl.zero);",
+            ]
         lines.append(
             f"    for (uint sl_start = sl_group.x * {s.tile}; sl_start < sl.count; sl_start += sl.step)"
         )
@@ -183,7 +187,7 @@ class _Writer:
             lines += [
                 f"    for (uint sl_k = 0; sl_k < {self.sums}; sl_k++)",
                 "    {",
-                "        let sl_total = slanglab_group_sum(sl_lane, sl_sums[sl_k]);",
+                "        let sl_total = slanglab_group_sum(sl_lane, sl_sums[sl_k], sl.zero);",
                 "        if (sl_lane == 0) sl.cells[sl_k * sl.slots + sl_group.x] = sl_total;",
                 "    }",
             ]
@@ -192,10 +196,10 @@ class _Writer:
     def _last(self, block: bool) -> list[str]:
         lines = self._head(LAST, block, "uint3 sl_group: SV_GroupID, uint sl_lane: SV_GroupIndex")
         lines += [
-            "    SlangLabSum sl_sum = {};",
+            "    SlangLabSum sl_sum = slanglab_sum(sl.zero);",
             f"    for (uint sl_i = sl_lane; sl_i < sl.slots; sl_i += {self.strategy.group})",
             "        sl_sum.join(sl.cells[sl_group.x * sl.slots + sl_i]);",
-            "    let sl_total = slanglab_group_sum(sl_lane, sl_sum);",
+            "    let sl_total = slanglab_group_sum(sl_lane, sl_sum, sl.zero);",
             "    if (sl_lane != 0) return;",
             "    switch (sl_group.x)",
             "    {",
@@ -203,7 +207,7 @@ class _Writer:
         k = 0
         for a in self.shared:
             for place in self._places(a, f"d_{a.key}", "0"):
-                value = f"slanglab_added({place}, sl_total)"
+                value = f"slanglab_added({place}, sl_total, sl.zero)"
                 lines.append(f"    case {k}: {place} = {value}; break;")
                 k += 1
         return [*lines, "    }", "}"]
@@ -252,7 +256,7 @@ class _Writer:
                 for place, scalar in zip(
                     self._places(a, f"d_{a.key}", "sl_i"), a.layout.scalars(f"p_{a.key}.d"), strict=True
                 ):
-                    lines.append(f"{place} += {scalar};")
+                    lines.append(f"{place} += slanglab_hidden({scalar}, sl.zero);")
         if self.sums:
             lines += self._join()
         return lines
@@ -408,7 +412,7 @@ class _Writer:
                 for to, scalar in zip(
                     a.layout.scalars(f"all_{buffer}[sl_j]"), a.layout.scalars(f"p_{a.key}.d"), strict=True
                 ):
-                    body.append(f"{to} += {scalar};")
+                    body.append(f"{to} += slanglab_hidden({scalar}, sl.zero);")
         if s.unroll:
             lines.append("[ForceUnroll]")
         lines += [
