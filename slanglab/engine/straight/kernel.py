@@ -229,11 +229,7 @@ class Straight:
         for a in self._tensors:
             value = result if a.is_result else values[a.name]
             if type(value) is not _Tensor:
-                if (
-                    a.is_result
-                    and not a.backward
-                    and (value is None or value is _Tensor or value == "tensor")
-                ):
+                if a.is_result and not a.backward and makes_tensor(value):
                     continue
                 return f"{a.shown} is no tensor"
             own = value.shape.as_tuple()
