@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import time
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,6 +126,7 @@ class CellSession:
         self._serial = itertools.count(1)
         self._defaults = defaults.Defaults()
         self._edits = 0
+        self._forgotten: list[weakref.ref[Cell[Program]]] = []
 
     # ----- what the proxies ask (module.Surroundings) -----
 
@@ -217,8 +219,9 @@ class CellSession:
         failures = graph.rebuild(self._compiler, keep=True)
         self._defaults = defaults.Defaults()
         release_all()
-        if failures:
-            return  # a cell that cannot follow its import goes on running in the old session, which must then stay
+        forgotten = [ref for ref in self._forgotten if ref() is not None]
+        if failures or forgotten:
+            return  # what cannot follow, or was forgotten while somebody holds it, goes on running in the old session
         current = {
             without_version(cell.good.internal): cell.good.program.module
             for cell in graph
@@ -230,7 +233,10 @@ class CellSession:
 
     def forget(self, name: str) -> bool:
         """Remove a cell; tell whether there was one."""
-        return self._graph is not None and self._graph.forget(name) is not None
+        cell = self._graph.forget(name) if self._graph is not None else None
+        if cell is not None:
+            self._forgotten.append(weakref.ref(cell))
+        return cell is not None
 
     # ----- running a cell -----
 

@@ -130,9 +130,8 @@ def _call_checked(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, An
             if restored is not None:
                 restored.again()
             _check(target, ready, details)
-    if key is not None and ready.as_they_are and details.path != "none":
-        plan = routes.plan(target, ready, args, kwargs, details)
-        target.plans.keep(key, plan)
+    if key is not None and ready.as_they_are and details.path != "none" and _may_be_planned(target):
+        target.plans.keep(key, routes.plan(target, ready, args, kwargs, details))
     for step in ready.converter.after:
         step()
     trace = Trace(target.name, target.backward, details, policy.gradients, stopwatch)
@@ -143,6 +142,11 @@ def _call_checked(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, An
     for text in details.warnings[len(ready.converter.notes) :]:
         warnings.warn(text, GradientWarning, stacklevel=_TO_THE_USER)
     return result
+
+
+def _may_be_planned(target: Target) -> bool:
+    """Tell whether nothing has to be done around each call."""
+    return not target.overwrites and not (target.backward and target.check_always)
 
 
 def _submit(target: Target, ready: Prepared, details: Details) -> Any:

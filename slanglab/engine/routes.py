@@ -36,9 +36,7 @@ def go(target: Target, ready: Prepared, details: Details) -> Any:
     """Run a call that was prepared, and say in `details` how it went."""
     values, result = ready.values, ready.result
     details.bytes = bytes_of((*values.values(), result), target.backward)
-    if target.control.policy.path == "slangpy":
-        details.reason = _PLAIN
-    elif ready.bound is None:
+    if ready.bound is None:
         details.reason = "it is an overloaded method"
     elif target.plans.is_large((*values.values(), result)):
         route = _route(target, ready)
@@ -55,7 +53,7 @@ def plan(
 ) -> Plan:
     """Return what to do for later calls like one that went the long way."""
     route = None
-    if target.control.policy.path != "slangpy" and target.plans.is_large((*args, *kwargs.values())):
+    if target.plans.is_large((*args, *kwargs.values())):
         route = _Planned(_route(target, ready), target, ready, args, kwargs)
     trace = Trace(target.name, target.backward, Details(reason=details.reason, frozen=details.frozen))
     whole = _whole(target, ready, args, kwargs)
@@ -115,6 +113,9 @@ class Route:
 
     def run(self, call: _Call, details: Details) -> Any:
         """Make a call."""
+        if self._target.control.policy.path == "slangpy":
+            details.reason = _PLAIN
+            return _submit(call, call.values)
         shape = self._read((*call.values.values(), _sized(call.result))) if self._read is not None else None
         if shape is None:
             details.reason = "the shape of the call is not known before"
