@@ -275,6 +275,33 @@ def test_beside_outputs_grids_and_gathers(device, m, rng):
     assert np.allclose(given.grad.to_numpy(), 2 * value * seeds.astype(np.float64), rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("parts", "total"),
+    [
+        ([np.inf], np.inf),
+        ([-np.inf, 5], -np.inf),
+        ([np.inf, -np.inf], np.nan),
+        ([np.nan, 1], np.nan),
+        ([3e38, 3e38], np.inf),
+    ],
+)
+def test_the_ends_of_float(device, m, rng, parts, total):
+    n = 3001
+    x = np.zeros(n, np.float32)
+    x[rng.permutation(n)[: len(parts)]] = parts
+    given = _tensor(device, _numbers(rng, 1))
+    for want in (total, 1.5):  # what one call leaves in the cells is not in the next
+        _zeroed(given)
+        m.scale.bwds(
+            wrap(given, n, _specs(m.scale)[0]),
+            _tensor(device, x),
+            _result=_seeded(device, np.ones(n, np.float32)),
+        )
+        assert np.array_equal(given.grad.to_numpy(), np.array([want], np.float32), equal_nan=True)
+        x = np.zeros(n, np.float32)
+        x[:3] = 0.5
+
+
 # ----- halves -----
 
 

@@ -126,9 +126,11 @@ def _kernel(device: spy.Device, half: bool) -> tuple[Any, int]:
 
 def _compiled(device: spy.Device, half: bool) -> tuple[Any, int]:
     group = _GROUP_SOFTWARE if is_software(device) else _GROUP
+    # Metal has no double; there the last sum runs in float, each thread's own part and then the threads' by pairs.
+    real = "double" if device.has_feature(spy.Feature.double) else "float"
     text = "\n".join(
         [
-            f"#define HALF {int(half)}\n#define GROUP {group}",
+            f"#define HALF {int(half)}\n#define GROUP {group}\n#define REAL {real}",
             *(['#line 1 "shared_half.slang"', kernels.source("shared_half.slang")] if half else []),
             '#line 1 "shared_sum.slang"',
             kernels.source("shared_sum.slang"),
