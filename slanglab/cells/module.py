@@ -13,6 +13,7 @@ import slangpy as spy
 
 from slanglab.cells.compiler import Program
 from slanglab.cells.function import SlangFunction
+from slanglab.cells.units import moved
 from slanglab.cells.versions import Cell, Version
 from slanglab.engine import outside
 from slanglab.engine.control import Control
@@ -21,6 +22,8 @@ from slanglab.engine.parameters import parameters
 from slanglab.errors import DeviceError, NameNotFoundError, SlangLabError
 from slanglab.scalars import SCALARS
 from slanglab.text import symbols
+from slanglab.text.diagnostics import Diagnostic
+from slanglab.text.lint import causes
 from slanglab.text.names import means_something
 
 __all__ = ["CellAccess", "SlangModule", "SlangStruct", "cell_of"]
@@ -250,6 +253,7 @@ class CellAccess:
             after=partial(self._after, program, called) if self._around.prints(self.cell) else None,
             control=self._around.control,
             texts=partial(self._texts, version),
+            causes=partial(_causes, version, declared.qualified) if declared is not None else tuple,
             check_always=version.unit.check,
         )
 
@@ -350,6 +354,12 @@ def cell_of(value: object) -> Cell[Program] | None:
     if type(value) is SlangStruct:
         return value._access.cell
     return None
+
+
+def _causes(version: Version[Program], function: str) -> list[Diagnostic]:
+    """Return the traps that the linter sees in a function, its lines as the notebook counts."""
+    found = causes(version.program.outline, version.unit.shown, function)
+    return [moved(d, version.unit.first_line) for d in found]
 
 
 def _missing(access: CellAccess, name: str) -> NameNotFoundError:

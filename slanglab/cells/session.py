@@ -33,6 +33,7 @@ from slanglab.messages.hints import hint
 from slanglab.text import source, symbols
 from slanglab.text.diagnostics import Diagnostic, SourceText
 from slanglab.text.limitations import limitations
+from slanglab.text.lint import lint
 
 __all__ = ["CellSession", "Ran", "Request"]
 
@@ -286,7 +287,8 @@ class CellSession:
         except CompileError as error:
             told = [placed(d, outline_shown) for d in error.diagnostics]
             raise self._reported(CompileError(name or label, told), key, name or label, started) from error
-        limits = [moved(d, request.first_line) for d in limitations(parsed) if not _served(d, parsed)]
+        limits = [d for d in limitations(parsed) if not _served(d, parsed)]
+        limits = [moved(d, request.first_line) for d in (*limits, *lint(parsed, text))]
         warnings = [placed(d, outline_shown) for d in (*complaints, *warnings, *limits)]
         return self._ran(outcome, name or label, warnings, parsed, started)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -62,6 +62,8 @@ class Target:
         For a backward target, the forward one that it came from.
     texts : callable
         Returns the texts that the function is compiled from: its cell's and those of what that imports.
+    causes : callable
+        Returns the traps that the linter sees in the function, most likely first.
     check_always : bool
         True where every backward call is checked, whatever the policy.
     modifiers : tuple of str
@@ -88,6 +90,7 @@ class Target:
     control: Control = field(default_factory=Control)
     forward: Target | None = None
     texts: Callable[[], Iterable[str]] = tuple
+    causes: Callable[[], Sequence[Diagnostic]] = tuple
     check_always: bool = False
     modifiers: tuple[str, ...] = ()
     steps: dict[str, Step] = field(default_factory=dict)
