@@ -1,7 +1,7 @@
 """Methods of `slangpy.Tensor` that do something else than they say, replaced while SlangLab is loaded.
 
 `clear` zeroes the whole buffer of a view, and leaves the last bytes of a size that is no multiple of 4, as `zeros` and `zeros_like` do;
-`copy_from_numpy` copies bytes of whatever type and shape; it and `to_numpy` take a bool for one byte, which on Vulkan has 4; `with_grads`
+`from_numpy` reads a strided array past its end; `copy_from_numpy` copies bytes of whatever type and shape; it and `to_numpy` take a bool for one byte, which on Vulkan has 4; `with_grads`
 zeroes the gradients that the caller brings. `install` puts methods in their place that do not, `uninstall` puts back slangpy's own.
 """
 
@@ -22,7 +22,7 @@ from slanglab.values import describe_value
 
 __all__ = ["install", "installed", "uninstall"]
 
-_NAMES = ("clear", "copy_from_numpy", "to_numpy", "with_grads", "zeros", "zeros_like")
+_NAMES = ("clear", "copy_from_numpy", "from_numpy", "to_numpy", "with_grads", "zeros", "zeros_like")
 _own = {name: spy.Tensor.__dict__[name] for name in _NAMES}
 """slangpy's methods, by name."""
 
@@ -53,6 +53,15 @@ def _mended_copy_from_numpy(self: Any, data: Any) -> None:
         if data.size == 0:
             return
     _own["copy_from_numpy"](self, data)
+
+
+@functools.wraps(_own["from_numpy"], updated=())
+def _mended_from_numpy(device: Any, ndarray: Any, *args: Any, **kwargs: Any) -> Any:
+    if isinstance(ndarray, np.ndarray) and ndarray.ndim and ndarray.dtype.kind in "fiu":
+        # slangpy copies as many bytes as there are elements, from the first on, whatever the strides
+        ready = np.array(ndarray, ndarray.dtype.newbyteorder("="), order="C", copy=None)
+        ndarray = ready if ready.flags.writeable and ready.flags.c_contiguous else ready.copy()
+    return _own["from_numpy"](device, ndarray, *args, **kwargs)
 
 
 @functools.wraps(_own["to_numpy"], updated=())
@@ -89,6 +98,7 @@ def _mended_with_grads(self: Any, grad_in: Any = None, grad_out: Any = None, zer
 _MENDED: dict[str, Any] = {
     "clear": _mended_clear,
     "copy_from_numpy": _mended_copy_from_numpy,
+    "from_numpy": staticmethod(_mended_from_numpy),
     "to_numpy": _mended_to_numpy,
     "with_grads": _mended_with_grads,
     "zeros": staticmethod(_mended_zeros),
@@ -109,6 +119,7 @@ def install() -> None:
     - `clear` of a view clears the view; the last bytes are cleared as well, also by `zeros` and `zeros_like`.
     - `copy_from_numpy` takes an array of the tensor's dtype and shape, the axes of its elements behind (a flat one, or one that differs
       by axes of length 1, is taken as well), in any layout and byte order; else it raises `ArgumentError`.
+    - `from_numpy` takes arrays of any layout and byte order, read-only ones too.
     - `to_numpy` reads bools as they are kept.
     - `with_grads` leaves the values of gradients that it is given, unless `zero=True` is written out, and refuses gradients of
       another shape, element type or device with `ArgumentError`.
@@ -192,8 +203,12 @@ def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _refused(tensor: Any, data: np.ndarray[Any, Any], expected: str) -> ArgumentError:
+    what = f"a tensor of {type_name(tensor.dtype.full_name)}, shape {tensor.shape.as_tuple()}"
+    room = tensor.element_count * tensor.storage.struct_size
+    # The first words of slangpy's own message, for code that looks for them.
+    larger = f"Numpy array is larger than {what}" if data.nbytes > room else f"the array does not fit {what}"
     return ArgumentError(
-        f"copy_from_numpy: the array does not fit a tensor of {type_name(tensor.dtype.full_name)}, shape {tensor.shape.as_tuple()}",
+        f"copy_from_numpy: {larger}",
         function="copy_from_numpy",
         argument="data",
         expected=expected,
