@@ -59,7 +59,7 @@ def _mended_copy_from_numpy(self: Any, data: Any) -> None:
 def _mended_from_numpy(device: Any, ndarray: Any, *args: Any, **kwargs: Any) -> Any:
     if isinstance(ndarray, np.ndarray) and ndarray.ndim and ndarray.dtype.kind in "fiu":
         # slangpy copies as many bytes as there are elements, from the first on, whatever the strides
-        ready = np.array(ndarray, ndarray.dtype.newbyteorder("="), order="C", copy=None)
+        ready = np.ascontiguousarray(ndarray, ndarray.dtype.newbyteorder("="))
         ndarray = ready if ready.flags.writeable and ready.flags.c_contiguous else ready.copy()
     return _own["from_numpy"](device, ndarray, *args, **kwargs)
 
