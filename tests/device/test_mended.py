@@ -177,7 +177,7 @@ def test_bools_go_up_and_come_back(device, rng):
 )
 def test_an_upload_of_something_else_is_refused_and_changes_nothing(device, rng, given):
     t, values = _filled(device, rng, (4, 3), "float")
-    with pytest.raises(ArgumentError, match="(does not fit|is larger than) a tensor of float") as caught:
+    with pytest.raises(ArgumentError, match=r"(does not fit|is larger than) a tensor of float") as caught:
         t.copy_from_numpy(given)
     assert "float32, shape (4, 3)" in str(caught.value)
     assert "slanglab.assign" in str(caught.value)
