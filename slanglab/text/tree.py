@@ -176,24 +176,18 @@ def _headed(
 ) -> Statement:
     """Read `if (...)`, `for (...)`, `while (...)` or `switch (...)` at `i`."""
     word, close = words.word(i), words.pair[i + 1]
-    inside = _statement(words, close + 1, end, depth + 1)
-    body = inside.body if inside.kind == "block" else (inside,)
+    body, after = _inside(words, close + 1, end, depth)
     if word == "if":
         otherwise: tuple[Statement, ...] = ()
-        after = inside.end
         if words.word(after) == "else" and after < end:
-            other = _statement(words, after + 1, end, depth + 1)
-            otherwise = other.body if other.kind == "block" else (other,)
-            after = other.end
+            otherwise, after = _inside(words, after + 1, end, depth)
         return Statement(
             "if", start, after, i, attributes, _part(i + 2, close), body=body, otherwise=otherwise
         )
     if word != "for":
         kind: StatementKind = "while" if word == "while" else "switch"
         unrolled = kind == "while" and _unrolled(attributes)
-        return Statement(
-            kind, start, inside.end, i, attributes, _part(i + 2, close), body=body, unrolled=unrolled
-        )
+        return Statement(kind, start, after, i, attributes, _part(i + 2, close), body=body, unrolled=unrolled)
     parts: list[tuple[int, int] | None] = []
     begin = at = i + 2
     while at < close:
@@ -205,7 +199,7 @@ def _headed(
     return Statement(
         "for",
         start,
-        inside.end,
+        after,
         i,
         attributes,
         parts[1],
@@ -216,10 +210,17 @@ def _headed(
     )
 
 
+def _inside(words: Words, i: int, end: int, depth: int) -> tuple[tuple[Statement, ...], int]:
+    """Read what a branch or a loop holds: the statements of a block, or one statement; return the index after it too."""
+    if i >= end:
+        return (), end
+    inside = _statement(words, i, end, depth + 1)
+    return (inside.body if inside.kind == "block" else (inside,)), inside.end
+
+
 def _do(words: Words, start: int, i: int, end: int, depth: int, attributes: tuple[str, ...]) -> Statement:
-    inside = _statement(words, i + 1, end, depth + 1)
-    body = inside.body if inside.kind == "block" else (inside,)
-    after, condition = inside.end, None
+    body, after = _inside(words, i + 1, end, depth)
+    condition = None
     if words.word(after) == "while" and words.word(after + 1) == "(" and words.pair[after + 1] > after:
         close = words.pair[after + 1]
         condition = _part(after + 2, close)
