@@ -1,9 +1,9 @@
 """Methods of `slangpy.Tensor` that do something else than they say, replaced while SlangLab is loaded.
 
 `clear` zeroes the whole buffer of a view, and leaves the last bytes of a size that is no multiple of 4, as `zeros` and `zeros_like` do;
-`copy_from_numpy` copies bytes of whatever type and shape; it and `to_numpy` take a bool for one byte, which on Vulkan has 4;
-`with_grads` zeroes the gradients that the caller brings. `install` puts methods in their place that do not, `uninstall` puts back
-slangpy's own.
+`copy_from_numpy` copies bytes of whatever type and shape; `from_numpy` reads past strided ones and fails on read-only ones; a
+bool is taken for one byte, which on Vulkan has 4; `with_grads` zeroes the gradients that the caller brings. `install` puts methods in
+their place that do not, `uninstall` puts back slangpy's own.
 """
 
 from __future__ import annotations
