@@ -22,10 +22,31 @@ cannot call are told by other parts of SlangLab.
 """
 
 
+_EDGES = """
+## Not told by the linter: the edges of Slang's own functions
+
+There is no warning for these, as they depend on values. What Slang 2026.12 gives there, on software Vulkan:
+
+| at | value | derivative |
+|---|---|---|
+| `sqrt(x)`, x = 0 | 0 | 1581.14, that is 1 / (2 √1e-7): bounded, where 1 / (2 √x) is infinite |
+| `sqrt(x)`, x < 0 | NaN | 1581.14 |
+| `log(x)`, x = 0 | -inf | inf |
+| `log(x)`, x < 0 | NaN | 1 / x |
+| `normalize(v)`, v = 0 | NaN | NaN |
+| `length(v)`, v = 0 | 0 | 0 |
+| `max(x, y)`, `min(x, y)` at x = y | x | one half for each |
+| `abs(x)`, x = 0 | 0 | 0 |
+| `clamp(x, a, b)`, `saturate(x)` at an edge | x | 1 for x, 0 for a and b |
+| `max(x, 0)`, x is NaN | 0 | 0.5: a NaN leaves no trace |
+| `exp(x) / (1 + exp(x))`, x = 100 | NaN | NaN, as `exp(100)` is more than float holds |
+"""
+
+
 def page() -> str:
     """Return the text of the page, in Markdown."""
     rows = "".join(f"| [`{rule.code}`](#{rule.code}) | {rule.title} |\n" for rule in RULES)
-    return _HEAD + rows + "".join(_section(rule) for rule in RULES)
+    return _HEAD + rows + "".join(_section(rule) for rule in RULES) + _EDGES
 
 
 def _section(rule: Rule) -> str:
