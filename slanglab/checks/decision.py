@@ -6,7 +6,8 @@ Three stages, each only where the one before did not settle it:
 2. Four more calls at the same step: order six with an estimate of truncation and noise. The step is moved towards the smaller error
    until the gradient agrees within what was measured, or looks wrong.
 3. Six more at a step that shares no multiple with the first, before "differs" is said: sin(200 x) looks perfectly smooth at some
-   steps, and its differences are then consistent and wrong.
+   steps, and its differences are then consistent and wrong. And six at a coarse step, which must not side with the gradient:
+   a value that rounding holds back on its way, inside the function, stands still at fine steps.
 
 When no step brings the error under a tenth of the derivative, nothing is concluded.
 """
@@ -25,6 +26,7 @@ from slanglab.checks.results import Outcome, Verdict, overall
 __all__ = ["ONE_DIRECTION", "SEVERAL_DIRECTIONS", "Rules", "check", "check_line"]
 
 _INCOMMENSURABLE = 0.3719
+_COARSE = 2.0**-4
 _GRAINS = 8
 """The first step along a line of halves: of so many grains; the second is then of three."""
 
@@ -162,7 +164,10 @@ def check_line(line: Line, gradient: Sequence[Array], rules: Rules) -> Outcome:
                 if flat:
                     break
                 if _confirms(found, second, rules):
-                    return _outcome(found, rules, "differs", len(places))
+                    coarse = line.nearest(max(_COARSE, 2.0 * step))
+                    places |= _places(coarse)
+                    if not _sides_with_the_gradient(compare(line, gradient, coarse), found):
+                        return _outcome(found, rules, "differs", len(places))
             step /= 6
             continue
         if 2 * found.quotient.truncation >= rules.noise_factor * found.quotient.noise:
@@ -221,6 +226,18 @@ def _confirms(found: Comparison, second: Comparison, rules: Rules) -> bool:
         and found.quotient.distance(second.quotient)
         <= min(error + second_error, 0.3 * min(found.residual, second.residual))
     )
+
+
+def _sides_with_the_gradient(coarse: Comparison | None, found: Comparison) -> bool:
+    """Tell whether a coarse step contradicts the fine ones, which then saw a step of a staircase.
+
+    log(1 + x²) for a small x stands still over many fine steps, as 1 + x² does in float32; when other inputs move the value, its
+    differences are smooth, consistent and wrong.
+    """
+    if coarse is None:
+        return False
+    off = coarse.quotient.distance(found.quotient)
+    return 2 * coarse.residual < off and 2 * coarse.quotient.truncation < off
 
 
 def _outcome(found: Comparison, rules: Rules, verdict: Verdict, calls: int, reason: str = "") -> Outcome:

@@ -46,7 +46,7 @@ class Probe:
     calls: int
     _forward: Target
     _backward: Target
-    _arguments: Arguments
+    arguments: Arguments
 
     @classmethod
     def of(
@@ -97,7 +97,7 @@ class Probe:
 
     def _start(self) -> None:
         made = self._run(self.point)
-        self.outputs = tuple(self._arguments.outputs(made.result))
+        self.outputs = tuple(self.arguments.outputs(made.result))
         if not self.outputs:
             raise CannotProbeError("the function returns and writes nothing that has a derivative")
         self.value = [o.read(made) for o in self.outputs]
@@ -130,7 +130,7 @@ class Probe:
 
     def _run(self, point: Sequence[Array]) -> Made:
         self.calls += 1
-        made = self._arguments.make(point)
+        made = self.arguments.make(point)
         made.result = dispatch.run(self._at(self._forward, made), made.positional, made.named)
         return made
 
@@ -155,7 +155,7 @@ class Probe:
         held : list of numpy.ndarray
             What the inputs hold after the call.
         """
-        made = self._arguments.make(self.point, self.outputs, cotangent, self.value, start)
+        made = self.arguments.make(self.point, self.outputs, cotangent, self.value, start)
         dispatch.run(self._at(self._backward, made), made.positional, made.named)
         return [leaf.gradient(made) for leaf in self.inputs], [leaf.held(made) for leaf in self.inputs]
 
