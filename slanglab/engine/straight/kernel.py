@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -13,10 +12,10 @@ from slangpy.core.function import PipelineType
 from slangpy.core.native import FunctionNodeType
 
 from slanglab.engine.straight.arguments import Argument, Refusal, classify, makes_tensor
+from slanglab.engine.straight.loading import Loaded, load
 from slanglab.engine.straight.strategy import Strategy, choose
-from slanglab.engine.straight.text import ARGUMENTS, ENTRY, LAST, generate, sums_module
+from slanglab.engine.straight.text import ARGUMENTS
 from slanglab.engine.target import Target
-from slanglab.tensors import kernels
 
 __all__ = ["Launch", "Straight", "build"]
 
@@ -48,16 +47,6 @@ class Launch:
     variables: dict[str, Any]
     aligned: bool
     result: Any
-
-
-@dataclass(frozen=True, slots=True)
-class _Loaded:
-    """What was compiled: the kernel, and the one that adds up its sums."""
-
-    main: Any
-    last: Any
-    strategy: Strategy
-    block: bool
 
 
 class _Access:
@@ -184,12 +173,11 @@ class Straight:
         self.text = ""
         function = target.slang_function
         self._device = target.device
-        self._session = target.node.module.session
         self._returned = function.return_type if function.have_return_value and not target.backward else None
         self._sums = sum(a.layout.count for a in self.arguments if a.kind == "one" and a.gradient)
         self._cells: Any = None
-        self._wide: _Loaded | None = None
-        self._narrow: _Loaded | None = None
+        self._wide: Loaded | None = None
+        self._narrow: Loaded | None = None
         self._tensors = [
             _Access(a, target.backward)
             for a in self.arguments
@@ -406,7 +394,7 @@ class Straight:
         """
         self._loaded(True)
 
-    def _loaded(self, aligned: bool) -> _Loaded:
+    def _loaded(self, aligned: bool) -> Loaded:
         if aligned or self.strategy.width == 1:
             if self._wide is None:
                 self._wide = self._load(self.strategy)
@@ -416,55 +404,10 @@ class Straight:
             self._narrow = self._load(replace(s, width=1, packs=s.at_once))
         return self._narrow
 
-    def _load(self, strategy: Strategy) -> _Loaded:
-        module, session = self._target.node.module, self._session
-        modules = [module.name, *(linked.name for linked in module.link)]
-        kernel = generate(
-            modules, self._target.node.calc_build_info().name, self.arguments, self._target.backward, strategy
-        )
-        self.text = kernel.text
-        try:
-            if self._target.backward:
-                session.load_module_from_source(
-                    sums_module(strategy.group), sums_text(self._device, strategy.group)
-                )
-            name = f"slanglab/straight-{hashlib.sha256(kernel.text.encode()).hexdigest()}"
-            loaded = session.load_module_from_source(name, kernel.text)
-            main = self._linked(loaded, ENTRY)
-            last = self._linked(loaded, LAST) if kernel.sums else None
-        except Refusal:
-            raise
-        except Exception as error:  # SlangCompileError is no RuntimeError
-            raise Refusal(f"its direct kernel does not compile ({_first_line(error)})") from error
-        return _Loaded(main, last, strategy, kernel.block)
-
-    def _linked(self, loaded: Any, entry: str) -> Any:
-        program = self._session.link_program(
-            [loaded, self._target.node.module.device_module], [loaded.entry_point(entry)]
-        )
-        for parameter in program.layout.parameters:
-            if parameter.name not in _KNOWN_GLOBALS:
-                raise Refusal(f"it reads the uniform {parameter.name}")
-        return self._device.create_compute_kernel(program)
-
-
-_KNOWN_GLOBALS = frozenset({ARGUMENTS, "g_debug_printer"})
-"""Globals that are set here, or by slangpy in every dispatch."""
-
-
-def sums_text(device: Any, group: int) -> str:
-    """Return the module with the sums over groups of `group` threads for a device."""
-    return f"#define GROUP {group}\n#define DOUBLE {int(has_double(device))}\n" + kernels.source("sums.slang")
-
-
-def has_double(device: Any) -> bool:
-    """Tell whether a device computes in double precision."""
-    return bool(device.has_feature(spy.Feature.double))
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if "error[" in line or "error:" in line]
-    return lines[0] if lines else (str(error).splitlines() or [type(error).__name__])[0]
+    def _load(self, strategy: Strategy) -> Loaded:
+        loaded = load(self._target, self.arguments, strategy)
+        self.text = loaded.text
+        return loaded
 
 
 def _alike(a: tuple[int, ...], b: tuple[int, ...]) -> bool:

@@ -1,0 +1,97 @@
+"""Compiling a straight kernel, in the Slang session of the function that it calls."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import slangpy as spy
+
+from slanglab.engine.straight.arguments import Argument, Refusal
+from slanglab.engine.straight.strategy import Strategy
+from slanglab.engine.straight.text import ARGUMENTS, ENTRY, LAST, generate, sums_module
+from slanglab.engine.target import Target
+from slanglab.tensors import kernels
+
+__all__ = ["Loaded", "has_double", "load"]
+
+_KNOWN_GLOBALS = frozenset({ARGUMENTS, "g_debug_printer"})
+"""Globals that are set here, or by slangpy in every dispatch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What was compiled.
+
+    Attributes
+    ----------
+    main : slangpy.ComputeKernel
+    last : slangpy.ComputeKernel or None
+        Adds up the sums of all groups.
+    strategy : Strategy
+    block : bool
+        True when the arguments are a parameter block, a global, and not the entry point's.
+    text : str
+        The kernels in Slang.
+    """
+
+    main: Any
+    last: Any
+    strategy: Strategy
+    block: bool
+    text: str
+
+
+def load(target: Target, arguments: Sequence[Argument], strategy: Strategy) -> Loaded:
+    """Write and compile the kernel of calls of `target` with such arguments.
+
+    Raises
+    ------
+    Refusal
+        When the compiler does not take it, or the function needs values that only slangpy's call sets.
+    """
+    module = target.node.module
+    session = module.session
+    modules = [module.name, *(linked.name for linked in module.link)]
+    function = str(target.node.calc_build_info().name)
+    kernel = generate(modules, function, arguments, target.backward, strategy)
+    try:
+        if target.backward:
+            text = _sums_text(target.device, strategy.group)
+            session.load_module_from_source(sums_module(strategy.group), text)
+        # The text says which version of which module it is for: the same name is the same kernel.
+        name = f"slanglab/straight-{hashlib.sha256(kernel.text.encode()).hexdigest()}"
+        loaded = session.load_module_from_source(name, kernel.text)
+        main = _linked(target, loaded, ENTRY)
+        last = _linked(target, loaded, LAST) if kernel.sums else None
+    except Refusal:
+        raise
+    except Exception as error:  # SlangCompileError is no RuntimeError
+        raise Refusal(f"its direct kernel does not compile ({_first_line(error)})") from error
+    return Loaded(main, last, strategy, kernel.block, kernel.text)
+
+
+def _linked(target: Target, loaded: Any, entry: str) -> Any:
+    module = target.node.module
+    program = module.session.link_program([loaded, module.device_module], [loaded.entry_point(entry)])
+    for parameter in program.layout.parameters:
+        if parameter.name not in _KNOWN_GLOBALS:
+            raise Refusal(f"it reads the uniform {parameter.name}")
+    return target.device.create_compute_kernel(program)
+
+
+def _sums_text(device: Any, group: int) -> str:
+    """Return the module with the sums over groups of `group` threads for a device."""
+    return f"#define GROUP {group}\n#define DOUBLE {int(has_double(device))}\n" + kernels.source("sums.slang")
+
+
+def has_double(device: Any) -> bool:
+    """Tell whether a device computes in double precision."""
+    return bool(device.has_feature(spy.Feature.double))
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if "error[" in line or "error:" in line]
+    return lines[0] if lines else (str(error).splitlines() or [type(error).__name__])[0]
