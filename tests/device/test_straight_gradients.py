@@ -305,3 +305,32 @@ def test_random_functions(device, rng, strategy, seed, _number):
 
     addends = (value(step) - value(-step)) / (2 * step) * cotangent.astype(float)
     assert abs(gradients["a"][0] - addends.sum()) <= 3e-6 * np.abs(addends).sum() + 1e-6 * count
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape"),
+    [("float", ()), ("float2", (2,)), ("float3", (3,)), ("float4", (4,)), ("float2x2", (2, 2)), ("half", ())],
+)
+def test_shared_sums_over_four_million(device, rng, seed, dtype, shape):
+    """The sum over 2^22 elements within 1e-6 of float64; for half the exact sum rounded once."""
+    text = f"[Differentiable] {dtype} times({dtype} w, {dtype} x) {{ return w * x; }}\n"
+    module = spy.Module(device.load_module_from_source(f"test-sums-{dtype}-{seed}", text))
+    n, scalar = 1 << 22, np.float16 if dtype == "half" else np.float32
+    x = rng.uniform(0, 2.0**-8, (n, *shape)).astype(scalar)
+    tensor = spy.Tensor.empty(device, (n,), dtype)
+    upload(tensor, x)
+    result = spy.Tensor.empty(device, (n,), dtype).with_grads()
+    upload(result.grad_in, np.ones_like(x))
+    w = spy.Tensor.empty(device, (1,), dtype)
+    upload(w, np.ones((1, *shape), scalar))
+    w = w.with_grads()
+    upload(w.grad_out, np.zeros((1, *shape), scalar))
+    values = {"w": w, "x": tensor}
+    kernel = straight.build(target_of(module, "times", True), values, result)
+    assert not isinstance(kernel, str), kernel
+    kernel.run(values, result)
+    found, exact = w.grad_out.to_numpy().reshape(shape), x.astype(float).sum(0)
+    if dtype == "half":
+        assert found == np.float16(exact)
+    else:
+        np.testing.assert_allclose(found, exact, rtol=1e-6)
