@@ -198,9 +198,9 @@ def append_to(target: Target, encoder: Any, args: Sequence[Any], kwargs: Mapping
             function=target.name,
             hint=f"call `{target.name}.bwds(…)` by itself, after the submit",
         )
-    positional, named = ready.arguments(target)
+    details = Details(frozen=ready.frozen)
     try:
-        ready.node.append_to(encoder, *positional, **named)
+        routes.go(target, ready, details, encoder)
     except SlangLabError:
         raise
     except Exception as error:

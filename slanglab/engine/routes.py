@@ -15,7 +15,7 @@ import numpy as np
 import slangpy as spy
 
 from slanglab.engine import callshape, groups, shared, straight
-from slanglab.engine.parameters import Parameter
+from slanglab.engine.parameters import parameter
 from slanglab.engine.plans import Plan
 from slanglab.engine.prepare import Prepared
 from slanglab.engine.runs import Details, Trace, bytes_of
@@ -32,20 +32,20 @@ _KEPT = 64
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-def go(target: Target, ready: Prepared, details: Details) -> Any:
-    """Run a call that was prepared, and say in `details` how it went."""
+def go(target: Target, ready: Prepared, details: Details, encoder: Any = None) -> Any:
+    """Run a call that was prepared, or append it to an encoder, and say in `details` how it went."""
     values, result = ready.values, ready.result
     details.bytes = bytes_of((*values.values(), result), target.backward)
     if ready.bound is None:
         details.reason = "it is an overloaded method"
     elif target.plans.is_large((*values.values(), result)):
         route = _route(target, ready)
-        call = _Call(ready.node, values, result, lambda v, r: _rebound(target, ready, v, r))
+        this = ready.bound.this[0] if ready.bound.this else target.this
+        call = _Call(ready.node, values, result, lambda v: ready.arguments(target, v), this, encoder)
         return route.run(call, details)
     else:
         details.reason = _SMALL
-    positional, named = ready.arguments(target)
-    return ready.node(*positional, **named)
+    return _Call(ready.node, values, result, lambda _: ready.arguments(target), None, encoder).submit(values)
 
 
 def plan(
@@ -73,13 +73,26 @@ class _Call:
     result : object
         What was given as `_result`.
     arguments : callable
-        Takes values and a result in their place, and returns slangpy's arguments.
+        Takes values in the place of these, and returns slangpy's arguments.
+    this : object
+        The instance of a method, or None.
+    encoder : slangpy.CommandEncoder or None
+        What to append the call to.
     """
 
     node: Any
     values: Mapping[str, Any]
     result: Any
-    arguments: Callable[[Mapping[str, Any], Any], Arguments]
+    arguments: Callable[[Mapping[str, Any]], Arguments]
+    this: Any = None
+    encoder: Any = None
+
+    def submit(self, values: Mapping[str, Any]) -> Any:
+        """Hand the call to slangpy with some values in the place of its own."""
+        positional, named = self.arguments(values)
+        if self.encoder is None:
+            return self.node(*positional, **named)
+        return self.node.append_to(self.encoder, *positional, **named)
 
 
 class Route:
@@ -90,19 +103,19 @@ class Route:
     target : Target
     values : dict of str to object
         The arguments of the first of them.
-    result : object
+    result, this : object
     """
 
-    def __init__(self, target: Target, values: Mapping[str, Any], result: Any) -> None:
+    def __init__(self, target: Target, values: Mapping[str, Any], result: Any, this: Any) -> None:
         self._target = target
         words = groups.group_words(target.texts())
         self._fixed = groups.fixed(target, words)
         self._numbered = groups.numbers_threads(values.values())
-        specs = (*target.parameters, target.result)
-        known = target.this is None and not target.this_first
+        function = target.slang_function
+        struct = parameter("this", function.this) if this is not None and function.this is not None else None
+        specs = (struct, *target.parameters, target.result)
         mappings = [target.mapping.get(s.name) if s is not None else None for s in specs]
-        given = (*values.values(), _sized(result))
-        self._read = callshape.reader(specs, given, mappings) if known else None
+        self._read = callshape.reader(specs, _shaped(this, values, result), mappings)
         self._straight: Straight | None = None
         self._reason = f"its text uses {words}, which depends on the groups" if words else ""
         self._uploads = [
@@ -115,11 +128,11 @@ class Route:
         """Make a call."""
         if self._target.control.policy.path == "slangpy":
             details.reason = _PLAIN
-            return _submit(call, call.values)
-        shape = self._read((*call.values.values(), _sized(call.result))) if self._read is not None else None
+            return call.submit(call.values)
+        shape = self._read(_shaped(call.this, call.values, call.result)) if self._read is not None else None
         if shape is None:
             details.reason = "the shape of the call is not known before"
-            return _submit(call, call.values)
+            return call.submit(call.values)
         details.shape = shape
         threads = math.prod(shape)
         if threads < self._least:
@@ -132,13 +145,13 @@ class Route:
                 launch = self._straight.prepare(values, result)
                 if launch is not None:
                     details.path, details.group_shape = "straight", self._straight.group_shape
-                    return back(self._straight.start(launch))
+                    return back(self._straight.start(launch, call.encoder))
                 details.reason = self._straight.reason(values, result)
             else:
                 details.reason = self._reason
-        return self._generated(call, shape, threads, details)
+        return self._generated(call, shape, details)
 
-    def _generated(self, call: _Call, shape: tuple[int, ...], threads: int, details: Details) -> Any:
+    def _generated(self, call: _Call, shape: tuple[int, ...], details: Details) -> Any:
         """Make a call through slangpy's own kernel, with groups that suit it and shared gradients summed."""
         target = self._target
         if not self._fixed and not (self._numbered and len(shape) > 1):
@@ -146,13 +159,21 @@ class Route:
             if group is not None:
                 details.group_shape = group
                 call.node = target.grouped(call.node, group)
-        values = call.values
-        if target.backward:
-            values = {
-                name: _summed(value, shape, threads, target.by_name[name]) for name, value in values.items()
-            }
-            details.warnings += shared.additions(call.values, target.parameters, shape)
-        return _submit(call, values)
+        details.warnings += shared.additions(call.values, target.parameters, shape, target.backward)
+        if not target.backward:
+            return call.submit(call.values)
+        if "cuda_stream" in target.modifiers:  # the last sum would not wait for that stream
+            return call.submit(call.values)
+        made: list[shared.Shared] = []
+        values = {
+            name: shared.share(value, shape, target.by_name[name], made)
+            for name, value in call.values.items()
+        }
+        result = call.submit(values)
+        if call.encoder is not None:
+            for one in made:
+                one.finish(call.encoder)
+        return result
 
     def _make(self, values: Mapping[str, Any], result: Any) -> None:
         self._tried = True
@@ -179,9 +200,10 @@ class Route:
         return values, result, back
 
 
-def _sized(result: Any) -> Any:
-    """Return what the shape of a call may be read from: a result that is an array or a tensor, else a number in its place."""
-    return result if isinstance(result, (spy.Tensor, np.ndarray)) else 0.0
+def _shaped(this: Any, values: Mapping[str, Any], result: Any) -> tuple[Any, ...]:
+    """Return what the shape of a call is read from; a number in the place of what has none."""
+    sized = result if isinstance(result, (spy.Tensor, np.ndarray)) else 0.0
+    return (0.0 if this is None else this, *values.values(), sized)
 
 
 def _same(result: Any) -> Any:
@@ -192,32 +214,16 @@ def _to_numpy(result: Any) -> Any:
     return result.to_numpy() if isinstance(result, spy.Tensor) else result
 
 
-def _summed(value: Any, shape: tuple[int, ...], threads: int, spec: Parameter) -> Any:
-    """Return what slangpy is called with for an argument, so that its gradient is summed right."""
-    if type(value) is dict and spec.kind == "struct":
-        return {
-            k: _summed(v, shape, threads, spec.fields[k]) if k in spec.fields else v for k, v in value.items()
-        }
-    return shared.wrap(value, threads, spec) if shared.worth(value, shape, spec) else value
-
-
-def _submit(call: _Call, values: Mapping[str, Any]) -> Any:
-    positional, named = call.arguments(values, call.result)
-    return call.node(*positional, **named)
-
-
-def _rebound(target: Target, ready: Prepared, values: Mapping[str, Any], _result: Any) -> Arguments:
-    return ready.arguments(target, values)
-
-
 def _route(target: Target, ready: Prepared) -> Route:
     """Return the route for calls like one, made at the first of them."""
-    signature = target.plans.signature((*ready.values.values(), ready.result))
+    assert ready.bound is not None
+    this = ready.bound.this[0] if ready.bound.this else target.this
+    signature = target.plans.signature((this, *ready.values.values(), ready.result))
     route = target.routes.get(signature)
     if route is None:
         if len(target.routes) >= _KEPT:
             target.routes.clear()
-        route = target.routes[signature] = Route(target, ready.values, ready.result)
+        route = target.routes[signature] = Route(target, ready.values, ready.result, this)
     return route
 
 
@@ -251,7 +257,7 @@ class _Planned:
         place = self._result
         result = args[place] if isinstance(place, int) else kwargs.get(place)
         details.bytes = bytes_of((*values.values(), result), self._target.backward)
-        call = _Call(self._node, values, result, lambda v, r: self._arguments(v, args, kwargs))
+        call = _Call(self._node, values, result, lambda v: self._arguments(v, args, kwargs))
         return self._route.run(call, details)
 
     def _arguments(

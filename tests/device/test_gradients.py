@@ -283,3 +283,65 @@ def test_in_place_at_an_odd_place_in_a_larger_buffer(m, rng):
     expected = values.astype(np.float64)
     expected[1] **= 2
     np.testing.assert_allclose(whole.to_numpy(), expected, rtol=1e-6)
+
+
+# ----- large calls, on slangpy's own path and appended -----
+
+
+LARGE = """
+import slangpy;
+struct Line : IDifferentiable { float slope; float offset; };
+[Differentiable] float line(Line l, float x) { return l.slope * x + l.offset; }
+[Differentiable] float gathered(int i, IDiffTensor<float, 1> w, float x) { return w[i % 4] * x; }
+"""
+
+
+@pytest.fixture(scope="module")
+def large(device):
+    return slanglab.compile(LARGE, "large_gradients")
+
+
+def test_fields_that_every_thread_reads_are_summed(large, rng):
+    n = 1 << 18
+    values = rng.uniform(0.5, 1.5, n).astype(np.float32)
+    x, r = slanglab.tensor(values), seeded(np.zeros(n))
+    fields = {
+        name: slanglab.tensor(np.array([v], np.float32), grad=True)
+        for name, v in (("slope", 2), ("offset", 3))
+    }
+    large.line.bwds(fields, x, _result=r)
+    run = slanglab.last_run()
+    assert run.path == "slangpy"
+    assert "struct" in run.reason or "Line" in run.reason
+    np.testing.assert_allclose(grad(fields["slope"]), [values.astype(np.float64).sum()], rtol=1e-6)
+    np.testing.assert_allclose(grad(fields["offset"]), [n], rtol=1e-6)
+
+
+def test_calls_that_are_appended_are_summed_as_well(m, device, rng):
+    n = 1 << 18
+    values = rng.uniform(0.5, 1.5, n).astype(np.float32)
+    a, x, r = (
+        slanglab.tensor(np.array([2], np.float32), grad=True),
+        slanglab.tensor(values),
+        seeded(np.zeros(n)),
+    )
+    encoder = device.create_command_encoder()
+    for _ in range(3):
+        m.product.bwds.append_to(encoder, a, x, _result=r)
+    device.submit_command_buffer(encoder.finish())
+    np.testing.assert_allclose(grad(a), [3 * values.astype(np.float64).sum()], rtol=1e-6)
+
+
+def test_a_half_that_takes_too_many_additions_is_named(large, device):
+    module = slanglab.compile(
+        "import slangpy;\n[Differentiable] half g(int i, IDiffTensor<half, 1> w, half x) { return w[i % 4] * x; }",
+        "halves",
+    )
+    n = 1 << 16
+    w = slanglab.tensor(np.ones(4, np.float16), grad=True)
+    x = slanglab.tensor(np.ones(n, np.float16))
+    r = slanglab.tensor(np.zeros(n, np.float16), grad=True)
+    r.grad.copy_from_numpy(np.ones(n, np.float16))
+    with pytest.warns(UserWarning, match="additions"):
+        module.g.bwds(spy.grid((n,)), w, x, _result=r)
+    assert any("w" in text for text in slanglab.last_run().warnings)
