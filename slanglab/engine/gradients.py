@@ -17,6 +17,7 @@ from slanglab.errors import ArgumentError, CallError
 from slanglab.values import describe_value
 
 __all__ = [
+    "at_its_place",
     "check_backward",
     "check_concrete",
     "clear",
@@ -270,6 +271,59 @@ def with_scratch(specs: Sequence[Parameter], values: dict[str, Any]) -> dict[str
         and not has_gradient(v)
     ]
     return {**values, **{name: values[name].with_grads() for name in lacking}} if lacking else values
+
+
+def at_its_place(function: str, name: str, value: Any) -> Any:
+    """Return a value of a backward call such that the gradient of a view is the same part of its owner's gradient.
+
+    A view that slangpy makes keeps the gradient of its owner whole: what one element of the view receives would land in another of the
+    owner's, or all of it in the first.
+
+    Parameters
+    ----------
+    function, name : str
+        For the message.
+    value : object
+        An argument, or what was given as `_result`.
+
+    Returns
+    -------
+    object
+        `value` itself where nothing had to be done.
+
+    Raises
+    ------
+    ArgumentError
+        When the owner's gradient does not lie as the owner does.
+    """
+    if isinstance(value, Mapping):
+        placed = {k: at_its_place(function, f"{name}.{k}", v) for k, v in value.items()}
+        return placed if any(placed[k] is not v for k, v in value.items()) else value
+    if not isinstance(value, spy.Tensor):
+        return value
+    given = (value.grad_in, value.grad_out)
+    if all(g is None or g.shape == value.shape for g in given):
+        return value
+    stride = int(value.dtype.buffer_layout.stride)
+    parts: list[Any] = []
+    for gradient in given:
+        if gradient is None or gradient.shape == value.shape:
+            parts.append(gradient)
+            continue
+        whole = gradient.element_count * stride == value.storage.size and not gradient.offset
+        if not whole or not gradient.is_contiguous():
+            raise ArgumentError(
+                f"{function}: argument {name} is a view, and its gradient has the shape {gradient.shape.as_tuple()} of another tensor",
+                function=function,
+                argument=name,
+                expected=f"a gradient of shape {value.shape.as_tuple()}",
+                given=describe_value(value),
+                hint=f"give the view a gradient of its own: `{name} = {name}.detach().with_grads()`",
+            )
+        parts.append(gradient.view(value.shape.as_tuple(), value.strides.as_tuple(), value.offset))
+    if given[0] is given[1]:
+        parts[1] = parts[0]
+    return value.detach().with_grads(parts[0], parts[1], zero=False)
 
 
 def clear(specs: Sequence[Parameter], values: Mapping[str, Any], result: Any, this: Any = None) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from math import prod
 from typing import Any
 
@@ -23,7 +22,7 @@ from slangpy.core.native import get_value_signature
 from slanglab.device import is_software
 from slanglab.engine.control import Control
 from slanglab.engine.parameters import Parameter
-from slanglab.engine.quick import FIXED, LARGEST, Grid, Quick, never, write_out
+from slanglab.engine.quick import FIXED, LARGEST, Grid, Quick, is_flat, never, write_out
 from slanglab.engine.runs import Trace
 
 __all__ = ["Plan", "Plans", "may_plan"]
@@ -152,10 +151,17 @@ class Plans:
                 signature = get_value_signature(value)
                 add(signature)
                 most = count if count > most else most
-                spreads = spreads or not _is_flat(signature)
+                flat = is_flat(signature)
+                if not flat:
+                    spreads = True
+                    add(value.shape.as_tuple()[-2:])
                 if self.binds_gradients:
-                    add(value.grad_in is not None)
-                    add(value.grad_out is not None)
+                    for gradient in (value.grad_in, value.grad_out):
+                        add(gradient is not None)
+                        if gradient is None or (flat and gradient.element_count == count):
+                            continue
+                        if flat or gradient.shape != value.shape:
+                            return None  # a view, with the gradient of its owner
             elif kind is float:
                 if not -LARGEST <= value <= LARGEST:
                     return None
@@ -209,16 +215,10 @@ class Plans:
         return tuple(found)
 
 
-@cache
-def _is_flat(signature: str) -> bool:
-    """Tell from slangpy's signature of a tensor (name, then element type, rank and usage) whether it has one axis."""
-    return ",1," in signature
-
-
 def _spreads(value: Any) -> bool:
     """Tell whether a call may be larger than an argument: one along several axes, of which others have other ones."""
     if type(value) is _Tensor:
-        return not _is_flat(get_value_signature(value))
+        return not is_flat(get_value_signature(value))
     return type(value) is np.ndarray and value.ndim > 1
 
 
@@ -259,10 +259,10 @@ def _is_settled(value: Any, given: Any, spec: Parameter | None) -> bool:
         if type(value) is float or type(value) is int:
             return _is_settled_number(value, given, spec)
         return value is given
-    # The last axes of a tensor of numbers make a vector: then its shape counts, which is no part of the key.
+    # The last axes of a tensor of numbers make a vector or a matrix: the key has the last two of a tensor with more than one.
     rank = len(spec.element_shape)
     own = len(value.dtype.shape.as_tuple()) if rank else 0
-    return value is given and (spec.kind == "tensor" or rank <= own)
+    return value is given and (spec.kind == "tensor" or rank <= own or (rank <= 2 and len(value.shape) > 1))
 
 
 def _is_settled_number(value: Any, given: Any, spec: Parameter | None) -> bool:

@@ -100,7 +100,12 @@ def prepare(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> P
         returns = bool(target.slang_function.have_return_value)
         gradients.check_backward(target.name, target.parameters, values, result, returns, this)
         frozen = gradients.frozen(target.parameters, values)
+        function = f"{target.name}.bwds"
+        values = {n: gradients.at_its_place(function, n, v) for n, v in values.items()}
         values = gradients.with_scratch(target.parameters, values)
+        if result is not None:
+            result = gradients.at_its_place(function, "_result", result)
+            options = {**options, "_result": result}
     after = (*values.values(), result)
     bound = Bound(values, options, bound.result_last, bound.count, bound.this)
     specs = (*target.parameters, target.result)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +16,7 @@ from slangpy.core.native import get_value_signature
 if TYPE_CHECKING:
     from slanglab.engine.plans import Plan
 
-__all__ = ["FIXED", "LARGEST", "MISSED", "Grid", "Quick", "never", "write_out"]
+__all__ = ["FIXED", "LARGEST", "MISSED", "Grid", "Quick", "is_flat", "never", "write_out"]
 
 MISSED: Final = object()
 """What a written-out plan returns for a call of another kind."""
@@ -30,6 +31,12 @@ FIXED = frozenset(type(v) for v in (spy.call_id(), spy.thread_id(), spy.wang_has
 """Values that are passed on as they are, whatever they hold."""
 
 _Tensor = spy.Tensor
+
+
+@cache
+def is_flat(signature: str) -> bool:
+    """Tell from slangpy's signature of a tensor (name, then element type, rank and usage) whether it has one axis."""
+    return ",1," in signature
 
 
 def never(_args: tuple[Any, ...], _kwargs: Mapping[str, Any]) -> Any:
@@ -115,9 +122,18 @@ def _conditions(name: str, value: Any, scope: dict[str, Any], binds_gradients: b
             f"0 < {name}.element_count < {limit}",
             f"signature({name}) == is_{name}",
         ]
-        if binds_gradients:
-            found.append(f"{name}.grad_in is {'not ' if value.grad_in is not None else ''}None")
-            found.append(f"{name}.grad_out is {'not ' if value.grad_out is not None else ''}None")
+        flat = is_flat(scope[f"is_{name}"])
+        if not flat:
+            scope[f"last_{name}"] = value.shape.as_tuple()[-2:]
+            found.append(f"{name}.shape.as_tuple()[-2:] == last_{name}")
+        for which in ("grad_in", "grad_out") if binds_gradients else ():
+            gradient = f"{name}.{which}"
+            if getattr(value, which) is None:
+                found.append(f"{gradient} is None")
+            else:
+                found.append(f"{gradient} is not None")
+                size = "element_count" if flat else "shape"
+                found.append(f"{gradient}.{size} == {name}.{size}")
         return found
     if kind is float:
         return [f"type({name}) is float", f"-largest <= {name} <= largest"]

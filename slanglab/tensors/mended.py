@@ -19,6 +19,7 @@ from slanglab.errors import ArgumentError
 from slanglab.scalars import SCALARS, type_name
 from slanglab.tensors.clear import clear as _clear
 from slanglab.tensors.clear import clear_end
+from slanglab.tensors.kernels import kept
 from slanglab.values import describe_value
 
 __all__ = ["install", "installed", "uninstall"]
@@ -71,9 +72,9 @@ def _mended_to_numpy(self: Any) -> Any:
     if array.dtype != np.bool_:
         return array
     storage = self.storage
-    kept = np.frombuffer(storage.to_numpy().tobytes(), _stored_bool(storage))
-    strides = tuple(int(s) * kept.itemsize for s in self.strides.as_tuple())
-    where = np.lib.stride_tricks.as_strided(kept[int(self.offset) :], self.shape.as_tuple(), strides)
+    stored = np.frombuffer(storage.to_numpy().tobytes(), _stored_bool(storage))
+    strides = tuple(int(s) * stored.itemsize for s in self.strides.as_tuple())
+    where = np.lib.stride_tricks.as_strided(stored[int(self.offset) :], self.shape.as_tuple(), strides)
     return where != 0
 
 
@@ -195,8 +196,10 @@ def _uploadable(tensor: Any, data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]
 
 
 def _stored_bool(storage: Any) -> np.dtype[Any]:
-    """Return how a buffer of bools keeps one: in 4 bytes on Vulkan, in one on CUDA."""
-    return np.dtype(f"u{storage.struct_size}")
+    """Return how a buffer of bools, or of vectors of them, keeps one: in 4 bytes on Vulkan, in one on CUDA."""
+    device = storage.device
+    size = kept(device, ("bool",), lambda: _own["zeros"](device, (1,), "bool").storage.struct_size)
+    return np.dtype(f"u{size}")
 
 
 def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -315,3 +315,14 @@ def test_an_overload_cannot_be_named_by_its_parameters(m):
         m["f(float)"]
     assert m["f"](2) == 102.0
     assert m["f"](2.5) == 2.5
+
+
+def test_a_plan_for_rows_of_three_does_not_take_rows_of_two(device):
+    m = slanglab.compile("float3 doubled(float3 v) { return 2 * v; }", "rows_planned")
+    v = slanglab.tensor(np.ones((4, 3), np.float32))
+    for _ in range(20):
+        assert m.doubled(v).to_numpy().tolist() == [[2, 2, 2]] * 4
+    assert m.doubled._only.plans.quick is not quick.never
+    assert m.doubled(slanglab.tensor(np.ones((5, 3), np.float32))).to_numpy().shape == (5, 3)
+    with pytest.raises(ArgumentError, match="does not match the expected shape"):
+        m.doubled(slanglab.tensor(np.ones((4, 2), np.float32)))

@@ -345,3 +345,43 @@ def test_a_half_that_takes_too_many_additions_is_named(large, device):
     with pytest.warns(UserWarning, match="additions"):
         module.g.bwds(spy.grid((n,)), w, x, _result=r)
     assert any("w" in text for text in slanglab.last_run().warnings)
+
+
+# ----- views -----
+
+
+@pytest.mark.parametrize("again", [1, 20])
+def test_the_gradient_of_a_view_is_part_of_its_owners(m, rng, again):
+    values = rng.normal(size=(5, 6)).astype(np.float32)
+    whole = slanglab.tensor(values, grad=True)
+    seeds = slanglab.tensor(np.zeros((5, 6), np.float32), grad=True)
+    weights = rng.normal(size=(5, 6)).astype(np.float32)
+    seeds.grad.copy_from_numpy(weights)
+    for _ in range(again):
+        m.square.bwds(whole[2], _result=seeds[3])
+    expected = np.zeros((5, 6))
+    expected[2] = again * 2 * values[2].astype(np.float64) * weights[3]
+    np.testing.assert_allclose(grad(whole), expected, rtol=1e-5, atol=1e-6)
+    m.square.bwds(whole[:, 1], _result=seeds[:, 4])
+    expected[:, 1] += 2 * values[:, 1].astype(np.float64) * weights[:, 4]
+    np.testing.assert_allclose(grad(whole), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_view_of_the_other_order_too(m, rng):
+    values = rng.normal(size=(4, 6)).astype(np.float32)
+    whole = slanglab.tensor(values, grad=True)
+    turned = whole.view((6, 4), (1, 6))
+    seeds = slanglab.tensor(np.zeros((6, 4), np.float32), grad=True)
+    weights = rng.normal(size=(6, 4)).astype(np.float32)
+    seeds.grad.copy_from_numpy(weights)
+    for _ in range(12):
+        m.square.bwds(turned, _result=seeds)
+    expected = 12 * 2 * values.astype(np.float64) * weights.T
+    np.testing.assert_allclose(grad(whole), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_view_of_a_view_with_a_gradient_of_its_own_is_refused(m):
+    rows = slanglab.tensor(np.ones((5, 6), np.float32))
+    inner = rows[1].with_grads()  # a gradient of 6 elements, for a buffer of 30
+    with pytest.raises(ArgumentError, match="is a view"):
+        m.square.bwds(inner[2:4], _result=seeded([0, 0]))
