@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -77,9 +78,22 @@ class Body:
         self.accesses = accesses
         self.statements = read_statements(words, *tokens)
         self.walked = list(walk(self.statements))
+        # Statements that may leave the function or a loop: by their first tokens, as most hold no such thing.
+        self.leaving = frozenset(
+            s.start
+            for inner, above in self.walked
+            if inner.kind in ("return", "break", "continue")
+            for s in (*above, inner)
+        )
         self.variables = read_locals(words, *tokens)
         self.expressions = Expressions(words, names, self.function, self.variables)
+        self._locals: dict[str, list[Local]] = {}
+        for variable in self.variables:
+            self._locals.setdefault(variable.name, []).append(variable)
         self.changes = list(self._read_changes())
+        self._changes: dict[str, list[Change]] = {}
+        for change in self.changes:
+            self._changes.setdefault(words.word(change.name), []).append(change)
         self._names = names
         self._parameters = {p.name for p in self.function.parameters}
         self._numbers = {_generic_name(g) for g in self.function.generics if _is_number(g)}
@@ -110,9 +124,7 @@ class Body:
     def local(self, i: int) -> Local | None:
         """Return the variable of the body that a token names, or None."""
         name = self.words.word(i)
-        seen = [
-            v for v in self.variables if v.name == name and (v.start <= i < v.end or self._declares(v, i))
-        ]
+        seen = [v for v in self._locals.get(name, ()) if v.start <= i < v.end or self._declares(v, i)]
         return max(seen, key=lambda v: v.start) if seen else None
 
     def _declares(self, variable: Local, i: int) -> bool:
@@ -132,7 +144,7 @@ class Body:
 
     def changes_of(self, variable: Local | None, name: str) -> list[Change]:
         """Return the assignments to a variable of the body, or to a parameter where `variable` is None."""
-        return [c for c in self.changes if self.words.word(c.name) == name and self.local(c.name) == variable]
+        return [c for c in self._changes.get(name, ()) if self.local(c.name) == variable]
 
     def _read_changes(self) -> Iterator[Change]:
         words = self.words
@@ -214,6 +226,19 @@ class Body:
             and words.word(start + 1) in ("+", "-")
             and self.evaluate(start + 2, end) is not None
         )
+
+    def path(self, at: int) -> tuple[Statement, ...]:
+        """Return the statements that a token stands in, outermost first."""
+        found: list[Statement] = []
+        held: tuple[Statement, ...] = self.statements
+        while held:
+            near = bisect_right(held, at, key=lambda s: s.start) - 1
+            if near < 0 or at >= held[near].end:
+                break
+            found.append(held[near])
+            other = held[near].otherwise
+            held = other if other and other[0].start <= at else held[near].body
+        return tuple(found)
 
     # ----- what is known when the function is compiled -----
 

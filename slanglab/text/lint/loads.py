@@ -94,13 +94,15 @@ def check(body: Body) -> Iterator[Diagnostic]:
         if loop is not None and condition is not None and loop.start not in told:
             told.add(loop.start)
             yield _loop(body, loop, condition, access)
-    lines: set[int] = set()
+    lines: dict[int, list[Access]] = {}
     for access in dynamic:
-        why = _condition(body, access)
-        line = body.words.line(access.base[0])
-        if why is not None and line not in lines:
-            lines.add(line)
-            yield _conditional(body, access, why, [a for a in dynamic if body.words.line(a.base[0]) == line])
+        lines.setdefault(body.words.line(access.base[0]), []).append(access)
+    for beside in lines.values():
+        for access in beside:
+            why = _condition(body, access)
+            if why is not None:
+                yield _conditional(body, access, why, beside)
+                break
 
 
 # ----- conditions -----
@@ -113,10 +115,7 @@ def _end(body: Body, access: Access) -> int:
 def _condition(body: Body, access: Access) -> tuple[int, int] | None:
     """Return the condition of the run time that an access depends on, or None."""
     at = access.base[0]
-    path: tuple[Statement, ...] = ()
-    for statement, above in body.walked:
-        if statement.start <= at < statement.end:
-            path = (*above, statement)
+    path = body.path(at)
     for statement in path:
         asked = statement.condition
         if asked is None or statement.kind not in ("if", "switch") or asked[0] <= at < asked[1]:
@@ -160,13 +159,10 @@ def _after_exit(body: Body, path: tuple[Statement, ...], at: int) -> tuple[int, 
         holders.append((statement.otherwise, statement))
     loops = [s for s in path if s.is_loop]
     for held, holder in holders:
-        before = [s for s in held if s.end <= at]
-        again = (
-            [s for s in held if s.end > at]
-            if holder is not None and holder.is_loop and holder.unrolled
-            else []
-        )
-        for statement in (*before, *again):
+        again = holder is not None and holder.is_loop and holder.unrolled
+        for statement in held if body.leaving else ():
+            if statement.start not in body.leaving or (statement.end > at and not again):
+                continue
             asked = _leaving(body, statement, bool(loops))
             if asked is not None:
                 return asked
@@ -265,7 +261,7 @@ def _tensor(access: Access) -> str:
 def _computed_loop(body: Body, access: Access) -> tuple[Statement | None, tuple[int, int] | None]:
     """Return the loop around an access whose condition the compiler does not get through, with the condition."""
     at = access.base[0]
-    around = [s for s, _ in body.walked if s.is_loop and s.start <= at < s.end]
+    around = [s for s in body.path(at) if s.is_loop]
     for n, loop in enumerate(around):
         asked = loop.condition
         if asked is None or loop.unrolled or asked[0] <= at < asked[1] or body.is_constant(*asked):

@@ -147,11 +147,7 @@ def _start(body: Body, loop: Statement) -> Iterator[Diagnostic]:
 
 
 def _innermost(body: Body, at: int) -> Statement | None:
-    found = None
-    for statement, _ in body.walked:
-        if statement.is_loop and statement.start <= at < statement.end:
-            found = statement
-    return found
+    return next((s for s in reversed(body.path(at)) if s.is_loop), None)
 
 
 def _started(body: Body, loop: Statement, variable: Local) -> tuple[int, int] | None:

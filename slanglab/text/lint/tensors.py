@@ -10,7 +10,6 @@ from slanglab.text.diagnostics import Diagnostic
 from slanglab.text.lint.bodies import Body
 from slanglab.text.lint.rule import Rule, finding, rewritten
 from slanglab.text.reading import values
-from slanglab.text.tree import Statement
 
 __all__ = ["INDEX_ORDER", "RACE", "check"]
 
@@ -61,10 +60,7 @@ def _races(body: Body) -> Iterator[Diagnostic]:
     """Find elements at a constant index that are read and written again, in a function that is called for many elements."""
     words = body.words
     threads = [p for p in body.function.parameters if "Tensor" not in p.type and p.direction == "in"]
-    called = any(
-        other.name == body.function.name and other is not body.function for other in body.outline.functions
-    )
-    if not threads or called or body.function.in_struct or body.function.is_entry_point:
+    if not threads or body.function.in_struct or body.function.is_entry_point:
         return
     for access in body.accesses:
         if access.method or access.tensor.name not in _WRITES or not access.indices:
@@ -77,7 +73,7 @@ def _races(body: Body) -> Iterator[Diagnostic]:
             body, change.operator, change.value, words.source(access.base[0], end)
         ):
             continue
-        if any(s.condition is not None and s.kind in ("if", "switch") for s in _around(body, access)):
+        if any(s.condition is not None and s.kind in ("if", "switch") for s in body.path(access.base[0])):
             continue
         tensor, index = words.source(*access.base), words.source(access.base[1] + 1, end - 1)
         text = f"each thread reads `{words.source(access.base[0], end)}` and writes it again, and they overwrite each other"
@@ -86,10 +82,6 @@ def _races(body: Body) -> Iterator[Diagnostic]:
         if added is not None:
             hint += f" and write `{tensor}.add({index}, {added});`"
         yield finding(RACE, words, access.base[0], end, text, hint)
-
-
-def _around(body: Body, access: Access) -> list[Statement]:
-    return [s for s, _ in body.walked if s.start <= access.base[0] < s.end]
 
 
 def _adds(body: Body, operator: str, value: tuple[int, int], target: str) -> bool:
