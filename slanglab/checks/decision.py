@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from slanglab.checks.differences import UNIT, Comparison, compare, scale
+from slanglab.checks.differences import ENOUGH, UNIT, Comparison, compare, scale
 from slanglab.checks.problem import Array, Line, Problem, random_direction
 from slanglab.checks.results import Outcome, Verdict, overall
 
@@ -69,6 +69,12 @@ class Rules:
     def agrees(self, found: Comparison) -> bool:
         """Tell whether the residual is within the tolerance, or within the error."""
         return found.residual <= max(self.tolerance * found.scale, self.error(found))
+
+    def contradicts(self, found: Comparison) -> bool:
+        """Tell whether the residual is out of reach of a known error; the estimate is one, so there is room between this and `agrees`."""
+        error = self.error(found)
+        clear = found.residual > 2 * max(self.tolerance * found.scale, error)
+        return clear and error <= self.limit * found.scale
 
 
 ONE_DIRECTION = Rules()
@@ -155,7 +161,7 @@ def check_line(line: Line, gradient: Sequence[Array], rules: Rules) -> Outcome:
         agrees = rules.agrees(found)
         if agrees and error <= max(rules.tolerance, rules.settled):
             return _outcome(found, rules, "agrees", len(places))
-        if not agrees and error <= rules.limit and _may_accuse(found):
+        if rules.contradicts(found) and _may_accuse(found):
             other = _second_step(line, step)
             second = compare(line, gradient, other)
             places |= _places(other)
@@ -220,11 +226,8 @@ def _may_accuse(found: Comparison) -> bool:
 def _confirms(found: Comparison, second: Comparison, rules: Rules) -> bool:
     """Tell whether a second step says the same: differs too, and both differences agree far better than either does with the gradient."""
     error, second_error = rules.error(found), rules.error(second)
-    return (
-        second_error <= rules.limit * second.scale
-        and second.residual > max(rules.tolerance * second.scale, second_error)
-        and found.quotient.distance(second.quotient)
-        <= min(error + second_error, 0.3 * min(found.residual, second.residual))
+    return rules.contradicts(second) and found.quotient.distance(second.quotient) <= min(
+        error + second_error, 0.3 * min(found.residual, second.residual)
     )
 
 
@@ -267,7 +270,7 @@ def _undecided(best: Comparison | None, flat: bool, rules: Rules, calls: int) ->
     elif best.quotient.kinks:
         reason = "kink"
     elif rules.noise_factor * best.quotient.noise > 2 * best.quotient.truncation:
-        reason = "noise"
+        reason = "noise" if best.quotient.used.size >= ENOUGH else "kink or noise"
     else:
         reason = "curvature"
     return _outcome(best, rules, "cannot tell", calls, reason)

@@ -15,15 +15,18 @@ import numpy as np
 
 from slanglab.checks.problem import Array, Line
 
-__all__ = ["UNIT", "Comparison", "Quotient", "compare", "quotient", "scale"]
+__all__ = ["ENOUGH", "UNIT", "Comparison", "Quotient", "compare", "quotient", "scale"]
 
 UNIT = 2.0**-24
 """Half the distance from 1 to the next float32."""
 
+ENOUGH = 16
+"""Elements from which a median says something, and a kink can be told from noise."""
+
 ORDER_4 = (2 / 3, -1 / 12)
 ORDER_6 = (3 / 4, -3 / 20, 1 / 60)
 _NOISE_GAIN = 1.08  # √(2·Σ ORDER_6²): how noise of one value enters the difference
-_ENOUGH = 16  # elements from which a median says something
+
 _MANTISSA = 23
 _UNEVEN = 1e-3  # from here on the steps of an element are no basis for differences of high order
 _JUMP_THAT_MATTERS = 0.005  # of the slope: below the tolerance of the decision
@@ -151,7 +154,7 @@ def _together(terms: Array, floor: Array, step: float) -> Quotient:
 
 def _by_element(terms: Array, floor: Array, step: float, uneven: Array) -> Quotient:
     sixth, fourth = _difference(terms, ORDER_6) / step, _difference(terms, ORDER_4) / step
-    many = terms.shape[1] >= _ENOUGH
+    many = terms.shape[1] >= ENOUGH
     sigma = np.maximum(_typical_noise(terms) if many else _noise(terms), floor)
     even = uneven < _UNEVEN
     kinked, jump = _kinks(terms, sigma)

@@ -358,6 +358,12 @@ class Arguments:
             return spy.Tensor.empty(self._device, self._result.shape.as_tuple(), self._result.dtype)
         return "tensor"
 
+    def seed(self) -> Any:
+        """Return the cotangent in the `_result` that was passed, or None."""
+        if isinstance(self._result, spy.Tensor) and self._result.grad_in is not None and not self._written:
+            return self._result.grad_in
+        return None
+
     def outputs(self, result: Any) -> list[Output]:
         """Return what has a derivative, given what a forward call returned."""
         found = []
