@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
@@ -40,6 +41,8 @@ class CellGraph(Generic[P]):
         self._compiler = compiler
         self._now = now
         self._cells: dict[str, Cell[P]] = {}
+        self._held: weakref.WeakSet[Cell[P]] = weakref.WeakSet()
+        """Cells that were forgotten, as long as somebody holds a function of theirs: those go on running."""
         self._serial = itertools.count(1)
 
     # ----- looking -----
@@ -172,6 +175,7 @@ class CellGraph(Generic[P]):
         cell = self._cells.pop(key, None)
         if cell is not None:
             cell.forgotten = True
+            self._held.add(cell)
         return cell
 
     def rebuild(self, compiler: Compiler[P], *, keep: bool = False) -> list[tuple[Cell[P], CompileError]]:
@@ -192,7 +196,7 @@ class CellGraph(Generic[P]):
         """
         self._compiler = compiler
         failures: list[tuple[Cell[P], CompileError]] = []
-        for cell in self._topological():
+        for cell in (*self._topological(), *self._held):
             version = cell.standing
             if version is None:
                 continue
@@ -211,7 +215,7 @@ class CellGraph(Generic[P]):
 
     def release(self) -> None:
         """Let go of every program and keep the texts; `rebuild` compiles them again."""
-        for cell in self:
+        for cell in (*self, *self._held):
             if cell.good is not None:
                 cell.released = replace(cast("Version[Any]", cell.good), program=None)
                 cell.good = None

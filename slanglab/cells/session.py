@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import time
-import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,7 +126,6 @@ class CellSession:
         self._serial = itertools.count(1)
         self._defaults = defaults.Defaults()
         self._edits = 0
-        self._forgotten: list[weakref.ref[Cell[Program]]] = []
 
     # ----- what the proxies ask (module.Surroundings) -----
 
@@ -220,9 +218,8 @@ class CellSession:
         failures = graph.rebuild(self._compiler, keep=True)
         self._defaults = defaults.Defaults()
         release_all()
-        forgotten = [ref for ref in self._forgotten if ref() is not None]
-        if failures or forgotten:
-            return  # what cannot follow, or was forgotten while somebody holds it, goes on running in the old session
+        if failures:
+            return  # a cell that cannot follow its import goes on running in the old session, which must then stay
         current = {
             without_version(cell.good.internal): cell.good.program.module
             for cell in graph
@@ -234,10 +231,7 @@ class CellSession:
 
     def forget(self, name: str) -> bool:
         """Remove a cell; tell whether there was one."""
-        cell = self._graph.forget(name) if self._graph is not None else None
-        if cell is not None:
-            self._forgotten.append(weakref.ref(cell))
-        return cell is not None
+        return self._graph is not None and self._graph.forget(name) is not None
 
     # ----- running a cell -----
 

@@ -434,3 +434,16 @@ def test_proxies_do_not_keep_a_forgotten_cell_alive(shell):
     shell.run("del gone")
     gc.collect()
     assert cell() is None
+
+
+def test_functions_of_a_forgotten_cell_outlive_many_edits(shell):
+    shell.run("%%slang keep\nfloat one(float x) { return x + 1; }\nfloat two(float x) { return x * 2; }")
+    one, module = shell["keep"].one, shell["keep"]
+    assert one(1.0) == 2.0
+    shell.run("%slang forget keep")
+    for i in range(30):
+        shell.run(f"%%slang -q other\nfloat f(float x) {{ return x + {i}; }}")
+        assert shell["other"].f(1.0) == 1.0 + i
+    assert (one(2.0), module.two(3.0)) == (3.0, 6.0)
+    shell.run("%%slang keep\nfloat one(float x) { return x + 10; }")
+    assert (one(2.0), shell["keep"].one(2.0)) == (3.0, 12.0)
