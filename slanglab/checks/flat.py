@@ -18,7 +18,7 @@ from slanglab.checks.results import Outcome
 __all__ = ["check_where_it_moves"]
 
 _STEP = 2.0**-9
-"""Less than the steps of the check, so that an element that is flat here and moves there has its kink in between, where the check sees it."""
+"""Less than the steps of the check: an element that is flat here and moves there has its kink in between, where the check sees it."""
 
 
 def check_where_it_moves(

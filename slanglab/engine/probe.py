@@ -81,10 +81,24 @@ class Probe:
         CallError
             When the function cannot be called so.
         """
+        if not target.checked:
+            raise CannotProbeError("an overloaded method's parameters are not known")
+        return cls.of_bound(target, bind(target, args, kwargs), wrt, attached=attached, sample=sample)
+
+    @classmethod
+    def of_bound(
+        cls,
+        target: Target,
+        bound: Bound,
+        wrt: Sequence[str] | None = None,
+        *,
+        attached: bool = False,
+        sample: int = 0,
+    ) -> Probe:
+        """Look at a call whose arguments are assigned to parameters already; the rest is as in `of`."""
         forward, backward = _pair(target)
         if not forward.checked:
             raise CannotProbeError("an overloaded method's parameters are not known")
-        bound = bind(backward if target.backward else forward, args, kwargs)
         bound = Bound(bound.values, dict(bound.options), False, bound.count, bound.this)
         if sample:
             bound = sampled(forward, bound, sample, bound.options.get("_result"))
