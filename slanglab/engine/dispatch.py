@@ -15,7 +15,6 @@ from typing import Any
 from slanglab.device import check_process
 from slanglab.engine import building, empty, gradients, inplace, routes
 from slanglab.engine.binding import bind
-from slanglab.engine.plans import Plan
 from slanglab.engine.prepare import Prepared, prepare
 from slanglab.engine.quick import MISSED
 from slanglab.engine.runs import Details, Trace
@@ -56,7 +55,7 @@ def call(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> An
             if result is MISSED:
                 key, plan = plans.find(args, kwargs)
                 if plan is not None:
-                    result = _call_planned(plan, args, kwargs)
+                    result = plan.run(args, kwargs)
     except SlangLabError:
         raise
     except Exception as error:
@@ -77,20 +76,6 @@ def explained(
     """Return the error to raise for one that came out of a planned call: one that says what to do."""
     values = bind(target, args, kwargs).values
     return call_errors.explain(error, target.name, values, messages=target.messages)
-
-
-def _call_planned(plan: Plan, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    started = time.perf_counter()
-    positional, named = plan.converted(args, kwargs) if plan.whole else (args, kwargs)
-    if plan.route is None:
-        result = plan.node(*positional, **named)
-        plan.control.last = plan.trace, time.perf_counter() - started, args, kwargs
-        return result
-    details = Details(frozen=plan.trace.details.frozen)
-    result = plan.route.run(positional, named, details)
-    trace = Trace(plan.trace.function, plan.trace.backward, details)
-    plan.control.last = trace, time.perf_counter() - started, (), {}
-    return result
 
 
 def run(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

@@ -10,6 +10,7 @@ slangpy's takes 10 to 40 µs, and a loop over the arguments 3 of them.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -23,7 +24,7 @@ from slanglab.device import is_software
 from slanglab.engine.control import Control
 from slanglab.engine.parameters import Parameter
 from slanglab.engine.quick import FIXED, LARGEST, Grid, Quick, is_flat, never, write_out
-from slanglab.engine.runs import Trace
+from slanglab.engine.runs import Details, Trace
 
 __all__ = ["Plan", "Plans", "may_plan"]
 
@@ -32,10 +33,11 @@ _KEPT = 256
 """Arrays are planned by their shapes, of which a loop may bring any number."""
 
 _LEAST_SOFTWARE = 2**12
-_LEAST_HARDWARE = 2**14
+_LEAST_HARDWARE = 2**16
 """Elements of an array from which the choice of a kernel pays (`slanglab.engine.routes`)."""
 _LEAST_SPREAD = 64
-"""The same where arrays may be spread over a larger call, each along an axis of its own."""
+"""The same where arrays may be spread over a larger call, each along an axis of its own: one has an axis of length 1, or `.map` is used.
+Without those each shape is the end of the largest one, and the call is as large as that."""
 
 _USES_BEFORE_WRITTEN_OUT = 8
 """Writing a key out costs as much as some 50 calls gain by it."""
@@ -72,6 +74,21 @@ class Plan:
     route: Any = None
     may_be_written_out: bool = True
     uses: int = 0
+
+    def run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Make a call, and leave what its report needs."""
+        started = time.perf_counter()
+        positional, named = self.converted(args, kwargs) if self.whole else (args, kwargs)
+        if self.route is None:
+            result = self.node(*positional, **named)
+            self.control.last = self.trace, time.perf_counter() - started, args, kwargs
+            return result
+        trace = self.trace
+        details = Details(frozen=trace.details.frozen)
+        result = self.route.run(positional, named, details)
+        trace = Trace(trace.function, trace.backward, details)
+        self.control.last = trace, time.perf_counter() - started, (), {}
+        return result
 
     def converted(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -122,7 +139,7 @@ class Plans:
             return key, None
         plan.uses += 1
         if plan.uses == _USES_BEFORE_WRITTEN_OUT and plan.may_be_written_out:
-            limit = None if key is not None and key[-1] else self._limit_for((*args, *kwargs.values()))
+            limit = self._limit_for((*args, *kwargs.values()))
             written = write_out(plan, args, kwargs, self._device, self.binds_gradients, limit)
             self.quick = written or self.quick
         return key, plan
@@ -153,8 +170,9 @@ class Plans:
                 most = count if count > most else most
                 flat = is_flat(signature)
                 if not flat:
-                    spreads = True
-                    add(value.shape.as_tuple()[-2:])
+                    shape = value.shape.as_tuple()
+                    spreads = spreads or 1 in shape
+                    add(shape[-2:])
                 if self.binds_gradients:
                     for gradient in (value.grad_in, value.grad_out):
                         add(gradient is not None)
@@ -178,13 +196,13 @@ class Plans:
                 add(value.dtype)
                 add(shape)
                 most = max(most, value.size)
-                spreads = spreads or len(shape) > 1
             elif kind is str:
                 add(value)
             elif kind is Grid:
                 shape = value.shape.as_tuple()
                 add(len(shape))
                 most = max(most, prod(shape))
+                spreads = spreads or (len(shape) > 1 and 1 in shape)
             elif kind in FIXED:
                 add(kind)
             else:
@@ -202,7 +220,7 @@ class Plans:
             elif isinstance(value, (_Tensor, np.ndarray, Grid)):
                 shape = value.shape if isinstance(value, np.ndarray) else value.shape.as_tuple()
                 most = max(most, prod(shape))
-                spreads = spreads or (len(shape) > 1 and not isinstance(value, Grid))
+                spreads = spreads or (len(shape) > 1 and 1 in shape)
             elif hasattr(value, "get_this"):
                 return True  # an instance, whose tensors are looked at later
         return most >= (_LEAST_SPREAD if spreads else self._limit)
@@ -216,10 +234,11 @@ class Plans:
 
 
 def _spreads(value: Any) -> bool:
-    """Tell whether a call may be larger than an argument: one along several axes, of which others have other ones."""
-    if type(value) is _Tensor:
-        return not is_flat(get_value_signature(value))
-    return type(value) is np.ndarray and value.ndim > 1
+    """Tell whether a call may be larger than each of its arguments, along an axis of length 1 of this one."""
+    if not isinstance(value, (_Tensor, Grid)):
+        return False  # arrays that have such an axis are not planned
+    shape = value.shape.as_tuple()
+    return len(shape) > 1 and 1 in shape
 
 
 def _add_signature(found: list[object], value: Any) -> None:

@@ -50,7 +50,7 @@ def write_out(
     kwargs: Mapping[str, Any],
     device: spy.Device,
     binds_gradients: bool,
-    limit: int | None,
+    limit: int,
 ) -> Quick | None:
     """Return the function for calls of a plan.
 
@@ -62,15 +62,15 @@ def write_out(
     device : slangpy.Device
     binds_gradients : bool
         True where a kernel depends on which tensors carry gradients.
-    limit : int or None
-        Elements from which an array makes a call another one; None for a plan of large calls.
+    limit : int
+        Elements of an array from which a call is a large one.
 
     Returns
     -------
     callable or None
         None where the names of arguments cannot be written.
     """
-    if limit is None or not all(n.isidentifier() and not keyword.iskeyword(n) for n in kwargs):
+    if not all(n.isidentifier() and not keyword.iskeyword(n) for n in kwargs):
         return None
     scope: dict[str, Any] = {
         "Tensor": _Tensor,
@@ -96,20 +96,38 @@ def write_out(
         names.append(f"k{i}")
     conditions = []
     for name, value in zip(names, (*args, *kwargs.values()), strict=True):
-        conditions.extend(_conditions(name, value, scope, binds_gradients, limit))
+        conditions.extend(_conditions(name, value, scope, binds_gradients, 2**63 if plan.route else limit))
+    if plan.route is not None:
+        sizes = [s for n, v in zip(names, (*args, *kwargs.values()), strict=True) if (s := _size_of(n, v))]
+        conditions.append(f"({' or '.join(f'{s} >= {limit}' for s in sizes)})")
+        scope["run"] = plan.run
     lines.append(f"if not ({' and '.join(conditions) or 'True'}): return MISSED")
     given = [f"float({n})" if i in plan.whole else n for i, n in enumerate(names[: len(args)])]
     for name, held in zip(kwargs, names[len(args) :], strict=True):
         given.append(f"{name}=float({held})" if name in plan.whole else f"{name}={held}")
-    lines += [
-        "started = clock()",
-        f"result = node({', '.join(given)})",
-        "control.last = trace, clock() - started, args, kwargs",
-        "return result",
-    ]
+    lines += (
+        ["return run(args, kwargs)"]
+        if plan.route is not None
+        else [
+            "started = clock()",
+            f"result = node({', '.join(given)})",
+            "control.last = trace, clock() - started, args, kwargs",
+            "return result",
+        ]
+    )
     # The text holds names of this function's own and, checked or quoted, those of the arguments; values are in the scope.
     exec("def quick(args, kwargs):\n " + "\n ".join(lines), scope)  # noqa: S102
     return scope["quick"]  # type: ignore[no-any-return]
+
+
+def _size_of(name: str, value: Any) -> str:
+    """Return the text for the number of an argument's elements; empty for one that has none."""
+    kind = type(value)
+    if kind is _Tensor:
+        return f"{name}.element_count"
+    if kind is Grid:
+        return f"prod({name}.shape.as_tuple())"
+    return f"{name}.size" if kind is np.ndarray else ""
 
 
 def _conditions(name: str, value: Any, scope: dict[str, Any], binds_gradients: bool, limit: int) -> list[str]:
@@ -124,8 +142,11 @@ def _conditions(name: str, value: Any, scope: dict[str, Any], binds_gradients: b
         ]
         flat = is_flat(scope[f"is_{name}"])
         if not flat:
-            scope[f"last_{name}"] = value.shape.as_tuple()[-2:]
-            found.append(f"{name}.shape.as_tuple()[-2:] == last_{name}")
+            shape = value.shape.as_tuple()
+            scope[f"last_{name}"] = shape[-2:]
+            found.append(f"(shape_{name} := {name}.shape.as_tuple())[-2:] == last_{name}")
+            if 1 not in shape:
+                found.append(f"1 not in shape_{name}")
         for which in ("grad_in", "grad_out") if binds_gradients else ():
             gradient = f"{name}.{which}"
             if getattr(value, which) is None:
@@ -155,5 +176,6 @@ def _conditions(name: str, value: Any, scope: dict[str, Any], binds_gradients: b
             f"type({name}) is is_{name}",
             f"len({name}.shape) == {rank}",
             f"prod({name}.shape.as_tuple()) < {limit}",
+            *([f"1 not in {name}.shape.as_tuple()"] if rank > 1 and 1 not in value.shape.as_tuple() else []),
         ]
     return [f"{name} == is_{name}" if kind is str else f"type({name}) is is_{name}"]

@@ -129,11 +129,16 @@ class Route:
         if self._target.control.policy.path == "slangpy":
             details.reason = _PLAIN
             return call.submit(call.values)
+        if self._straight is not None and not self._uploads and call.result is not np.ndarray:
+            # the quickest way for what it was made for: the launch knows the shape
+            launch = self._straight.prepare(call.values, call.result)
+            if launch is not None and launch.count >= self._least:
+                details.path, details.group_shape = "straight", self._straight.group_shape
+                return self._straight.start(launch, call.encoder)
         shape = self._read(_shaped(call.this, call.values, call.result)) if self._read is not None else None
         if shape is None:
             details.reason = "the shape of the call is not known before"
             return call.submit(call.values)
-        details.shape = shape
         threads = math.prod(shape)
         if threads < self._least:
             details.reason = _SMALL
@@ -200,6 +205,10 @@ class Route:
         return values, result, back
 
 
+def _per_element(tensor: Any, backward: bool) -> int:
+    return bytes_of((tensor,), backward) // max(int(tensor.element_count), 1)
+
+
 def _shaped(this: Any, values: Mapping[str, Any], result: Any) -> tuple[Any, ...]:
     """Return what the shape of a call is read from; a number in the place of what has none."""
     sized = result if isinstance(result, (spy.Tensor, np.ndarray)) else 0.0
@@ -230,7 +239,7 @@ def _route(target: Target, ready: Prepared) -> Route:
 class _Planned:
     """A route for calls that need no preparation: which argument is which is known."""
 
-    __slots__ = ("_node", "_places", "_result", "_route", "_target")
+    __slots__ = ("_arrays", "_node", "_places", "_result", "_route", "_target", "_tensors")
 
     def __init__(
         self,
@@ -248,6 +257,11 @@ class _Planned:
         ]
         last = ready.bound is not None and ready.bound.result_last
         self._result: int | str = len(args) - 1 if last else "_result"
+        given = [*enumerate(args), *kwargs.items()]
+        self._tensors = [
+            (place, _per_element(v, target.backward)) for place, v in given if type(v) is spy.Tensor
+        ]
+        self._arrays = sum(v.nbytes for _, v in given if type(v) is np.ndarray)
 
     def run(self, args: Sequence[Any], kwargs: Mapping[str, Any], details: Details) -> Any:
         """Make a call, with numbers as slangpy is to be given them, and say in `details` how it went."""
@@ -256,7 +270,9 @@ class _Planned:
         }
         place = self._result
         result = args[place] if isinstance(place, int) else kwargs.get(place)
-        details.bytes = bytes_of((*values.values(), result), self._target.backward)
+        details.bytes = self._arrays
+        for at, size in self._tensors:
+            details.bytes += size * (args[at] if isinstance(at, int) else kwargs[at]).element_count
         call = _Call(self._node, values, result, lambda v: self._arguments(v, args, kwargs))
         return self._route.run(call, details)
 

@@ -145,7 +145,6 @@ class Details:
     warnings: list[str] = field(default_factory=list)
     check: Checked = NOT_CHECKED
     frozen: tuple[str, ...] = ()
-    shape: tuple[int, ...] | None = None
 
 
 @dataclass(slots=True)

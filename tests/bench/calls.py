@@ -1,8 +1,9 @@
 """Time a call of four elements through SlangLab against plain slangpy's: what the proxies cost.
 
-Run: python tests/bench/calls.py [--calls N]. Both call the same Slang text on one device, in turns, one call each, so that whatever
-slows the machine down slows both. Printed are the medians in microseconds and their ratio. The call's own time counts, not the
-device's: the device is waited for between the calls, outside of the measurement.
+Run: python tests/bench/calls.py [--calls N]. Both call the same Slang text on one device, in turns, so that whatever slows the machine
+down slows both. Printed are medians in microseconds and their ratios, for calls in loops of 50, with a wait for the device at the end,
+as a training loop makes them; and for single calls, each after a wait, when neither finds the processor's caches warm (the call's own
+time; the device's is left out).
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ float3 scaled(float3 v, float k) { return v * k; }
 [Differentiable]
 void cells(int i, IDiffTensor<float, 1> x, IWDiffTensor<float, 1> y) { y[i] = 2 * x[i]; }
 """
+
+
+_LOOP = 50
 
 
 def _cases(module: Any, make: Any) -> dict[str, Callable[[], object]]:
@@ -60,6 +64,14 @@ def _time(call: Callable[[], object], device: spy.Device) -> float:
     return elapsed
 
 
+def _loop(call: Callable[[], object], device: spy.Device) -> float:
+    started = time.perf_counter()
+    for _ in range(_LOOP):
+        call()
+    device.wait()
+    return (time.perf_counter() - started) / _LOOP
+
+
 def _pair(
     first: Callable[[], object], second: Callable[[], object], device: spy.Device, i: int
 ) -> list[float]:
@@ -82,13 +94,18 @@ def main() -> None:
         return slanglab.tensor(np.arange(4, dtype=np.float32))
 
     ours, theirs = _cases(lab, make), _cases(plain, make)
-    print(f"{device.info.adapter_name}; {calls} calls of each, in turns; medians in µs")
-    print(f"{'':30}{'slangpy':>10}{'SlangLab':>10}{'more':>8}{'ratio':>8}")
+    print(f"{device.info.adapter_name}; {calls} calls of each, in turns; medians in µs a call")
+    print(f"{'':30}{'in loops of 50':>28}{'alone':>28}")
+    print(f"{'':30}" + f"{'slangpy':>10}{'SlangLab':>10}{'ratio':>8}" * 2)
     for name in ours:
         for _ in range(20):
             _time(ours[name], device), _time(theirs[name], device)
-        them, us = np.median([_pair(theirs[name], ours[name], device, i) for i in range(calls)], axis=0) * 1e6
-        print(f"{name:30}{them:10.1f}{us:10.1f}{us - them:8.1f}{us / them:8.2f}")
+        alone = np.median([_pair(theirs[name], ours[name], device, i) for i in range(calls)], axis=0) * 1e6
+        loops = [(_loop(theirs[name], device), _loop(ours[name], device)) for _ in range(calls // _LOOP)]
+        line = f"{name:30}"
+        for them, us in (np.median(loops, axis=0) * 1e6, alone):
+            line += f"{them:10.1f}{us:10.1f}{us / them:8.2f}"
+        print(line)
 
 
 if __name__ == "__main__":

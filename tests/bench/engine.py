@@ -2,8 +2,9 @@
 
 Peers: plain slangpy (the same text, its own kernel), a hand-written Slang kernel (device pointers, one thread an element, groups of 256;
 for a shared gradient a wave sum and one atomic addition a wave), numpy, and, where torch has CUDA, torch eager and torch.compile, which
-for a backward call run forward and backward. Every call is waited for. The peers of a row take turns, and each figure is the median
-of its calls. `error` is that of the engine's shared gradient against float64, relative. SLANGLAB_DEVICE chooses the device.
+for a backward call run forward and backward. The peers of a row take turns; at each turn one makes as many calls as fill some
+milliseconds (50 at most), and the device is waited for at the end. A figure is the median of the turns. `error` is that of the
+engine's shared gradient against float64, relative. SLANGLAB_DEVICE chooses the device.
 
 Run: python tests/bench/engine.py [--sizes 10 16 22] [--calls 15] [--seconds 5]
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -86,6 +88,9 @@ void backward3(uint3 t: SV_DispatchThreadID, uniform uint n, uniform float a, un
 
 A, B, C = 1.3, -0.7, 0.25
 Call = Callable[[], object]
+_TURN = 5e-3
+"""Seconds that a turn is to take."""
+
 PEERS = ("slangpy", "hand-written", "numpy", "torch", "torch.compile")
 
 
@@ -236,21 +241,22 @@ class Bench:
         )
 
     def small(self, calls: int) -> dict[str, float]:
-        """Return microseconds of a call of four elements, the device's time left out."""
+        """Return microseconds of a call of four elements in a loop of 50, waited for at its end."""
         tx, ty = self.tensor(np.zeros(4, np.float32)), self.tensor(np.zeros(4, np.float32))
         both: dict[str, Call] = {
             "SlangLab": lambda: self.ours.polynomial(A, B, C, tx, _result=ty),
             "slangpy": lambda: self.plain.polynomial(A, B, C, tx, _result=ty),
         }
         times: dict[str, list[float]] = {name: [] for name in both}
-        for turn in range(calls + 50):
+        for turn in range(calls // 50 + 5):
             for name, call in both.items():
-                started = time.perf_counter()
-                call()
-                elapsed = time.perf_counter() - started
                 self.device.wait()
-                if turn >= 50:
-                    times[name].append(elapsed * 1e6)
+                started = time.perf_counter()
+                for _ in range(50):
+                    call()
+                self.device.wait()
+                if turn >= 5:
+                    times[name].append((time.perf_counter() - started) / 50 * 1e6)
         return {name: statistics.median(t) for name, t in times.items()}
 
 
@@ -260,7 +266,7 @@ def shape_of(image: Any) -> str:
 
 
 def torch_calls(x: Any, dy: Any = None, shared: bool = False) -> dict[str, Call]:
-    """Return torch's calls, where it is there with CUDA; each waits for the device."""
+    """Return torch's calls, where it is there with CUDA."""
     try:
         import torch
     except ImportError:
@@ -275,22 +281,36 @@ def torch_calls(x: Any, dy: Any = None, shared: bool = False) -> dict[str, Call]
 
     def call(function: Any) -> Call:
         if seed is None:
-            return lambda: (function(A, B, C, tx), torch.cuda.synchronize())
+            return lambda: function(A, B, C, tx)
         leaf = tx.clone().requires_grad_()
         a = torch.tensor([A], device="cuda", requires_grad=True) if shared else A
-        return lambda: (function(a, B, C, leaf).backward(seed), torch.cuda.synchronize())
+        return lambda: function(a, B, C, leaf).backward(seed)
 
     return {"torch": call(polynomial), "torch.compile": call(torch.compile(polynomial))}
 
 
 def measure(calls: dict[str, Call], device: Any, repetitions: int, seconds: float) -> dict[str, float]:
-    """Return the median milliseconds of each call, taken in turns."""
+    """Return the median milliseconds of each call, in turns of several calls."""
+
+    def wait() -> None:
+        device.wait()
+        torch = sys.modules.get("torch")
+        if torch is not None and torch.cuda.is_available():
+            torch.cuda.synchronize()
+
+    blocks: dict[str, int] = {}
     times: dict[str, list[float]] = {}
     for name, call in list(calls.items()):
         try:
+            for _ in range(2):
+                call()
+            wait()
+            started = time.perf_counter()
             call()
-            device.wait()
-            call()
+            wait()
+            blocks[name] = max(1, min(50, round(_TURN / (time.perf_counter() - started))))
+            for _ in range(min(blocks[name], 20)):
+                call()
         except Exception as error:  # a compiler that is not there; the others go on
             print(f"<!-- {name} left out: {str(error).splitlines()[0][:150]} -->")
             continue
@@ -300,11 +320,12 @@ def measure(calls: dict[str, Call], device: Any, repetitions: int, seconds: floa
         if turn >= 3 and time.perf_counter() > until:
             break
         for name in times:
-            device.wait()
+            wait()
             started = time.perf_counter()
-            calls[name]()
-            device.wait()
-            times[name].append((time.perf_counter() - started) * 1e3)
+            for _ in range(blocks[name]):
+                calls[name]()
+            wait()
+            times[name].append((time.perf_counter() - started) * 1e3 / blocks[name])
     return {name: statistics.median(t) for name, t in times.items()}
 
 
@@ -314,13 +335,13 @@ def main() -> None:
     options.add_argument(
         "--sizes", type=int, nargs="+", help="powers of two; default 10 16 22, and 26 on a GPU"
     )
-    options.add_argument("--calls", type=int, default=15, help="calls of each at most")
+    options.add_argument("--calls", type=int, default=15, help="turns of each at most")
     options.add_argument("--seconds", type=float, default=5, help="time for a row")
     chosen = options.parse_args()
     bench = Bench()
     sizes = chosen.sizes or ([10, 16, 22] if is_software(bench.device) else [10, 16, 22, 26])
     print(
-        f"{describe(bench.device)}; ms a call, waited for; median of up to {chosen.calls} calls, taken in turns\n"
+        f"{describe(bench.device)}; ms a call; median of up to {chosen.calls} turns, each of as many calls as fill 5 ms\n"
     )
     print("| elements | call | SlangLab | path | " + " | ".join(PEERS) + " | slangpy / SlangLab | error |")
     print("|---|---|---|---|" + "---|" * len(PEERS) + "---|---|")
@@ -338,7 +359,7 @@ def main() -> None:
             )
     small = bench.small(2000)
     print(
-        f"\nA call of 4 elements, in Python: SlangLab {small['SlangLab']:.1f} µs, slangpy {small['slangpy']:.1f} µs "
+        f"\nA call of 4 elements, in loops of 50: SlangLab {small['SlangLab']:.1f} µs, slangpy {small['slangpy']:.1f} µs "
         f"(ratio {small['SlangLab'] / small['slangpy']:.2f})."
     )
 

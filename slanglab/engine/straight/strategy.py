@@ -15,7 +15,7 @@ from slanglab.device import is_software
 
 __all__ = ["Strategy", "choose", "least"]
 
-_LEAST = {"software": 1 << 13, "hardware": 1 << 14}
+_LEAST = {"software": 1 << 13, "hardware": 1 << 22}
 
 
 @dataclass(frozen=True)
