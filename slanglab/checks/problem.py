@@ -74,11 +74,23 @@ def random_direction(point: Sequence[Array], rng: np.random.Generator) -> list[A
     return direction
 
 
-def random_cotangent(value: Sequence[Array], rng: np.random.Generator) -> list[Array]:
-    """Draw ±U[0.5, 1] for each output: no output is left out, and equal outputs do not cancel."""
-    return [
-        (rng.choice((-1.0, 1.0), y.shape) * rng.uniform(0.5, 1.0, y.shape)).astype(y.dtype) for y in value
-    ]
+def random_cotangent(value: Sequence[Array], rng: np.random.Generator, positive: float = 0.5) -> list[Array]:
+    """Draw ±U[0.5, 1] for each output: no output is left out, and equal outputs do not cancel.
+
+    Parameters
+    ----------
+    value : sequence of numpy.ndarray
+        The outputs.
+    rng : numpy.random.Generator
+    positive : float
+        How many are positive. With more than half, what all elements of a call add to the gradient of a shared parameter does not
+        cancel, and an error in it stays as large as it is.
+    """
+    found = []
+    for y in value:
+        signs = np.where(rng.random(y.shape) < positive, 1.0, -1.0)
+        found.append((signs * rng.uniform(0.5, 1.0, y.shape)).astype(y.dtype))
+    return found
 
 
 _GRAIN = 2.0**-7

@@ -18,8 +18,8 @@ from slanglab.checks.problem import Array, random_cotangent
 from slanglab.checks.results import Outcome, Verdict
 from slanglab.engine.binding import Bound
 from slanglab.engine.gradcheck_report import percent
-from slanglab.engine.probe import Probe
-from slanglab.engine.probe_values import CannotProbeError
+from slanglab.engine.probe import POSITIVE, Probe
+from slanglab.engine.probe_parts import CannotProbeError
 from slanglab.engine.target import Target
 
 __all__ = ["SAMPLE", "Check", "first_check"]
@@ -102,7 +102,7 @@ def _checked(
     probe = Probe.of_bound(target, bound, attached=True, sample=sample)
     try:
         with np.errstate(all="ignore"):
-            cotangent = random_cotangent(probe.value, rng)
+            cotangent = random_cotangent(probe.value, rng, POSITIVE)
             gradients, _ = probe.gradient(cotangent)
             problem = probe.problem(cotangent)
             found = check(problem, gradients, rng)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import slangpy as spy
 
 from slanglab.checks.adjoint import adjoint
-from slanglab.checks.decision import check
+from slanglab.checks.decision import ONE_DIRECTION, SEVERAL_DIRECTIONS, check
 from slanglab.checks.flat import check_where_it_moves
 from slanglab.checks.problem import Array, random_cotangent, random_direction
 from slanglab.checks.results import Outcome, Verdict, overall
@@ -19,7 +19,7 @@ from slanglab.device import check_process
 from slanglab.engine import custom_rules
 from slanglab.engine.forward_mode import NoForwardModeError, tangent
 from slanglab.engine.gradcheck_report import GradCheck, InputCheck, percent
-from slanglab.engine.probe import Probe
+from slanglab.engine.probe import POSITIVE, Probe
 from slanglab.engine.target import Target
 from slanglab.errors import CallError
 
@@ -119,15 +119,14 @@ def _checked(
     seed: int,
 ) -> GradCheck:
     rng = np.random.default_rng(seed)
-    seeds = _cotangents(probe, cotangent, rng)
-    gradients, held = probe.gradient(seeds)
-    notes, verdict = _habits(probe, seeds, gradients, held, rng)
+    # Another cotangent for each direction: for a parameter of one number all directions are the same.
+    seeds = [_cotangents(probe, cotangent, rng) for _ in range(directions)]
+    gradients, held = probe.gradient(seeds[0])
+    taken = [(seeds[0], gradients), *((c, probe.gradient(c)[0]) for c in seeds[1:])]
+    notes, verdict = _habits(probe, seeds[0], gradients, held, rng)
     forward = target.forward if target.backward else target
     assert forward is not None
-    inputs = tuple(
-        _input(probe, forward, k, seeds, gradients[k], rules, directions, rng)
-        for k in range(len(probe.inputs))
-    )
+    inputs = tuple(_input(probe, forward, k, taken, rules, rng) for k in range(len(probe.inputs)))
     if rules:
         verb = "has a derivative of its own" if len(rules) == 1 else "have derivatives of their own"
         notes.append(f"{', '.join(rules)} {verb}, which may be meant to differ from the difference quotient")
@@ -150,7 +149,7 @@ def _cotangents(probe: Probe, given: Any, rng: np.random.Generator) -> list[Arra
     if given is None:
         given = probe.arguments.seed()
     if given is None:
-        return random_cotangent(probe.value, rng)
+        return random_cotangent(probe.value, rng, POSITIVE)
     several = list(given) if len(probe.outputs) > 1 and isinstance(given, (list, tuple)) else [given]
     if len(several) != len(probe.outputs):
         names = ", ".join(o.path for o in probe.outputs)
@@ -232,15 +231,22 @@ def _input(
     probe: Probe,
     forward: Target,
     index: int,
-    seeds: list[Array],
-    gradient: Array,
+    taken: Sequence[tuple[list[Array], list[Array]]],
     rules: tuple[str, ...],
-    directions: int,
     rng: np.random.Generator,
 ) -> InputCheck:
+    """Check one input with every cotangent and its gradients; what differs, or is least certain, decides."""
     leaf = probe.inputs[index]
-    problem = probe.problem(seeds, index)
-    found = check(problem, [gradient], rng, directions)
+    fine = ONE_DIRECTION if len(taken) == 1 else SEVERAL_DIRECTIONS
+    outcomes: list[Outcome] = []
+    for cotangent, given in taken:
+        outcomes.append(check(probe.problem(cotangent, index), [given[index]], rng, rules=fine))
+        if outcomes[-1].verdict == "differs":
+            break
+    joint = overall(o.verdict for o in outcomes)
+    found = max((o for o in outcomes if o.verdict == joint), key=lambda o: np.nan_to_num(o.resolution))
+    seeds, gradients = taken[outcomes.index(found)]
+    gradient, problem, directions = gradients[index], probe.problem(seeds, index), len(taken)
     other, no_forward = _forward(probe, forward, index, seeds, gradient, rng)
     verdict, reason = _verdict(found, other)
     elements = tuple(worst(problem, gradient, rng)) if verdict == "differs" else ()

@@ -171,7 +171,9 @@ def percent(value: float) -> str:
         return "infinite"
     if value < 1e-4:
         return "< 0.01 %"
-    return f"{100 * value:.2g} %" if value < 10 else f"{value:.0f} times"
+    if value >= 10:
+        return f"{value:.0f} times"
+    return f"{100 * value:.2g} %" if value < 0.995 else f"{100 * value:.0f} %"
 
 
 def _told(outcome: Outcome) -> str:

@@ -14,11 +14,15 @@ from typing import Any
 from slanglab.checks.problem import Array, Problem
 from slanglab.engine import dispatch
 from slanglab.engine.binding import Bound, bind
+from slanglab.engine.probe_parts import CannotProbeError, Leaf, Made, Output
 from slanglab.engine.probe_sample import sampled
-from slanglab.engine.probe_values import Arguments, CannotProbeError, Leaf, Made, Output
+from slanglab.engine.probe_values import Arguments
 from slanglab.engine.target import Target
 
-__all__ = ["CannotProbeError", "Probe"]
+__all__ = ["POSITIVE", "CannotProbeError", "Probe"]
+
+POSITIVE = 0.75
+"""How many of the random cotangents of a check are positive."""
 
 
 @dataclass(eq=False)

@@ -7,7 +7,6 @@ is passed as it is; what is perturbed, or might be written, is a tensor of the p
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,128 +17,12 @@ from slanglab.checks.problem import Array
 from slanglab.engine.arrays import contiguous
 from slanglab.engine.binding import Bound
 from slanglab.engine.parameters import Parameter
+from slanglab.engine.probe_parts import CannotProbeError, Leaf, Made, Output
+from slanglab.engine.probe_tensors import FLOATS, copy_of, floats, host_shape, number, uploaded
 from slanglab.engine.target import Target
-from slanglab.errors import SlangLabError
 from slanglab.tensors.create import from_array
 
-__all__ = ["Arguments", "CannotProbeError", "Leaf", "Made", "Output", "copy_of"]
-
-_FLOATS = (np.dtype(np.float16), np.dtype(np.float32))
-
-
-class CannotProbeError(SlangLabError):
-    """A call that cannot be repeated elsewhere: why."""
-
-
-@dataclass(eq=False)
-class Leaf:
-    """One input that is differentiated by.
-
-    Attributes
-    ----------
-    path : str
-        "x", "s.k", "this.weights".
-    parameter : str
-        The parameter that it belongs to; "this" for the instance of a method.
-    value : numpy.ndarray
-        Where the call is: float16 or float32, axes of the call first, those of an element last.
-    element_rank : int or None
-        How many axes those of an element are; None where the compiler did not say.
-    is_tensor : bool
-        True for a parameter that is itself a tensor, of which any thread reads any element.
-    spec : Parameter or None
-    like : slangpy.Tensor or None
-        The user's own tensor, None for numbers and arrays.
-    """
-
-    path: str
-    parameter: str
-    value: Array
-    element_rank: int | None
-    is_tensor: bool
-    spec: Parameter | None
-    like: Any = None
-
-    def spans(self, call_shape: tuple[int, ...]) -> bool:
-        """Tell whether each element of the call has its own value."""
-        shape = self.value.shape
-        if self.element_rank is None:
-            return bool(shape[: len(call_shape)] == call_shape)
-        return bool(shape[: len(shape) - self.element_rank] == call_shape)
-
-    def gradient(self, made: Made) -> Array:
-        """Return the gradient that a backward call left."""
-        return np.array(made.tensors[self.path].grad_out.to_numpy()).reshape(self.value.shape)
-
-    def held(self, made: Made) -> Array:
-        """Return what the input holds after a call."""
-        return np.array(made.tensors[self.path].to_numpy()).reshape(self.value.shape)
-
-
-@dataclass(eq=False)
-class Output:
-    """One output that is differentiated.
-
-    Attributes
-    ----------
-    path : str
-        "result", or the name of a parameter.
-    element_rank : int or None
-    is_tensor : bool
-        True for a tensor parameter that the function writes.
-    like : slangpy.Tensor
-        A tensor of its type and shape.
-    """
-
-    path: str
-    element_rank: int | None
-    is_tensor: bool
-    like: Any
-
-    def read(self, made: Made) -> Array:
-        """Return the values after a forward call, as the device computed them."""
-        return np.array(self._tensor(made).to_numpy())
-
-    def call_shape(self, made: Made) -> tuple[int, ...]:
-        """Return the axes that are the call's."""
-        tensor = self._tensor(made)
-        if self.element_rank is None:
-            return tuple(tensor.shape.as_tuple())
-        shape = (*tensor.shape.as_tuple(), *tensor.dtype.shape.as_tuple())
-        return shape[: len(shape) - self.element_rank]
-
-    def _tensor(self, made: Made) -> Any:
-        return made.result if self.path == "result" else made.tensors[self.path]
-
-
-@dataclass(eq=False)
-class Made:
-    """The arguments of one evaluation, and what came of it.
-
-    Attributes
-    ----------
-    point : sequence of numpy.ndarray
-        Values of the inputs.
-    backward : bool
-    cotangent, start : dict of str to numpy.ndarray
-        By path: what the seeds are, and what the gradients hold before the call.
-    tensors : dict of str to slangpy.Tensor
-        By path: those made for inputs and outputs.
-    positional, named, this
-        What to call with.
-    result : object
-        What a forward call returned.
-    """
-
-    point: Sequence[Array]
-    backward: bool = False
-    cotangent: Mapping[str, Array] = field(default_factory=dict)
-    start: Mapping[str, Array] = field(default_factory=dict)
-    tensors: dict[str, Any] = field(default_factory=dict)
-    positional: tuple[Any, ...] = ()
-    named: dict[str, Any] = field(default_factory=dict)
-    this: Any = None
-    result: Any = None
+__all__ = ["Arguments"]
 
 
 Maker = Callable[[Made], Any]
@@ -248,27 +131,27 @@ class Arguments:
                 return None
             if value.dtype.shape.as_tuple() and spec is None:
                 rank = len(value.dtype.shape.as_tuple())
-            array = _floats(value)
+            array = floats(value)
             return None if array is None else Leaf(path, name, array, rank, is_tensor, spec, value)
         if self._attached and not isinstance(value, DiffPair):
             return None
         if isinstance(value, DiffPair):
             value = value.primal
-        number = _number(value, spec)
-        if number is None:
+        given = number(value, spec)
+        if given is None:
             return None
-        if number.ndim == (rank or 0) and not is_tensor:
+        if given.ndim == (rank or 0) and not is_tensor:
             if self._target.mapping:
                 self.skipped[path] = "a number, where `.map` counts the axes of tensors"
                 return None
-            number = number.reshape(1, *number.shape)  # slangpy returns gradients in tensors only
-        return Leaf(path, name, number, rank, is_tensor, spec)
+            given = given.reshape(1, *given.shape)  # slangpy returns gradients in tensors only
+        return Leaf(path, name, given, rank, is_tensor, spec)
 
     # ----- tensors for an evaluation -----
 
     def _new(self, array: Array, leaf: Leaf) -> Any:
         if leaf.like is not None:
-            return _uploaded(self._device, array, leaf.like)
+            return uploaded(self._device, array, leaf.like)
         element = leaf.spec.type if leaf.spec is not None and leaf.spec.kind == "tensor" else ""
         kind = "half" if array.dtype == np.float16 else "float"
         # A parameter of vectors takes numbers whose last axis makes them, but a tensor of vectors wants elements.
@@ -303,12 +186,12 @@ class Arguments:
             self.leaves.append(leaf)
 
         def make(made: Made) -> Any:
-            tensor = copy_of(like) if leaf is None else _uploaded(self._device, made.point[index], like)
+            tensor = copy_of(like) if leaf is None else uploaded(self._device, made.point[index], like)
             if made.backward:
-                seed = _uploaded(self._device, made.cotangent[path], like)
+                seed = uploaded(self._device, made.cotangent[path], like)
                 start = made.start.get(path)
-                zeros = np.zeros(_host_shape(like), made.cotangent[path].dtype)
-                out = _uploaded(self._device, zeros if start is None else start, like)
+                zeros = np.zeros(host_shape(like), made.cotangent[path].dtype)
+                out = uploaded(self._device, zeros if start is None else start, like)
                 tensor = tensor.with_grads(seed, out, zero=False)
             elif like.grad_in is not None or _is_concrete(spec):
                 tensor = tensor.with_grads()
@@ -351,8 +234,8 @@ class Arguments:
         if made.backward:
             for output, primal in zip(outputs, value, strict=True):
                 if output.path == "result":
-                    seed = _uploaded(self._device, made.cotangent["result"], output.like)
-                    tensor = _uploaded(self._device, primal, output.like)
+                    seed = uploaded(self._device, made.cotangent["result"], output.like)
+                    tensor = uploaded(self._device, primal, output.like)
                     return tensor.with_grads(seed, seed, zero=False)
         if isinstance(self._result, spy.Tensor):
             return spy.Tensor.empty(self._device, self._result.shape.as_tuple(), self._result.dtype)
@@ -369,7 +252,7 @@ class Arguments:
         found = []
         spec = self._target.result
         if spec is not None and isinstance(result, spy.Tensor):
-            array_type = _floats(result)
+            array_type = floats(result)
             if array_type is not None:
                 rank = None if spec.kind == "other" or spec.dtype is None else len(spec.element_shape)
                 found.append(Output("result", rank, False, result))
@@ -394,7 +277,7 @@ def _receives(spec: Parameter | None) -> bool:
 def _has_derivative(spec: Parameter) -> bool:
     if spec.kind == "tensor":
         # Reflection calls every tensor `no_diff`, as the type itself is no differentiable value.
-        return "DiffTensor" in spec.type.split("<", 1)[0] and spec.dtype in _FLOATS
+        return "DiffTensor" in spec.type.split("<", 1)[0] and spec.dtype in FLOATS
     return spec.differentiable and not spec.no_diff
 
 
@@ -407,37 +290,6 @@ def _needs_gradient(leaf: Leaf) -> bool:
     """Tell whether a forward call is to have a gradient: kernels follow the user's own, and concrete `DiffTensor`s want one."""
     concrete = leaf.spec is not None and _is_concrete(leaf.spec)
     return concrete or (leaf.like is not None and leaf.like.grad_in is not None)
-
-
-def _floats(tensor: Any) -> Array | None:
-    """Return the numbers of a tensor of floats or halves; None for any other."""
-    if tensor.dtype.full_name.split("<")[0] == "struct" or type(tensor.dtype).__name__ == "StructType":
-        return None
-    array = np.array(tensor.to_numpy())
-    return array if array.dtype in _FLOATS else None
-
-
-def _number(value: Any, spec: Parameter | None) -> Array | None:
-    """Return a number, a vector of slangpy's, a list or an array as floats of the parameter's type; None for anything else."""
-    dtype = np.dtype(np.float32) if spec is None or spec.dtype is None else spec.dtype
-    if dtype not in _FLOATS or isinstance(value, (bool, str, bytes)) or value is None:
-        return None
-    if spec is not None and spec.kind == "other":
-        dtype = np.dtype(np.float32)
-    if type(value).__module__.startswith("slangpy.math") or type(value).__name__ in _VECTORS:
-        value = list(value)
-    if not isinstance(value, (int, float, list, tuple, np.ndarray, np.generic)):
-        return None
-    if spec is not None and spec.kind == "other" and np.asarray(value).dtype.kind != "f":
-        return None  # a whole number for a type that the argument decides is an integer
-    try:
-        array = np.array(value, dtype=dtype)
-    except (TypeError, ValueError):
-        return None
-    return array
-
-
-_VECTORS = frozenset({"float1", "float2", "float3", "float4", "float16_t2", "float16_t3", "float16_t4"})
 
 
 def _may_be_written(spec: Parameter | None) -> bool:
@@ -469,21 +321,3 @@ def _check_uniforms(target: Target) -> None:
         node = getattr(node, "_native_parent", None)
     if "write" in target.modifiers:
         raise CannotProbeError("what `.write(…)` sets is not known")
-
-
-def _host_shape(tensor: Any) -> tuple[int, ...]:
-    return (*tensor.shape.as_tuple(), *tensor.dtype.shape.as_tuple())
-
-
-def _uploaded(device: spy.Device, array: Array, like: Any) -> Any:
-    """Return a new tensor of the type and shape of another, with these numbers."""
-    tensor = spy.Tensor.empty(device, like.shape.as_tuple(), like.dtype)
-    tensor.copy_from_numpy(contiguous(array.reshape(_host_shape(like)), array.dtype))
-    return tensor
-
-
-def copy_of(tensor: Any) -> Any:
-    """Return a tensor with the same contents and no gradient."""
-    copy = spy.Tensor.empty(tensor.device, tensor.shape.as_tuple(), tensor.dtype)
-    copy.copy_from_numpy(np.ascontiguousarray(tensor.to_numpy()))
-    return copy
