@@ -15,7 +15,7 @@ from slanglab.cells.compiler import Program
 from slanglab.cells.function import SlangFunction
 from slanglab.cells.units import moved
 from slanglab.cells.versions import Cell, Version
-from slanglab.engine import outside
+from slanglab.engine import custom_rules, outside
 from slanglab.engine.control import Control
 from slanglab.engine.dispatch import Target
 from slanglab.engine.parameters import parameters
@@ -253,22 +253,32 @@ class CellAccess:
             after=partial(self._after, program, called) if self._around.prints(self.cell) else None,
             control=self._around.control,
             texts=partial(self._texts, version),
+            custom=partial(self._custom, version, declared.qualified) if declared is not None else tuple,
             causes=partial(_causes, version, declared.qualified) if declared is not None else tuple,
             check_always=version.unit.check,
         )
 
     def _texts(self, version: Version[Program]) -> list[str]:
         """Return the texts that a version was compiled from: its own, and those of the cells and files that it imports."""
-        texts, seen, pending = [version.unit.text], set(), list(version.unit.imported)
+        return [v.unit.text for v in self._sources(version)]
+
+    def _custom(self, version: Version[Program], function: str) -> tuple[str, ...]:
+        """Return the functions with a derivative of their own that a function is or calls."""
+        return custom_rules.reached(
+            [(v.unit.text, v.program.outline) for v in self._sources(version)], function
+        )
+
+    def _sources(self, version: Version[Program]) -> list[Version[Program]]:
+        found, seen, pending = [version], set(), list(version.unit.imported)
         while pending:
             key = pending.pop()
             cell = self._around.cell(key)
             if key in seen or cell is None or cell.good is None:
                 continue
             seen.add(key)
-            texts.append(cell.good.unit.text)
+            found.append(cell.good)
             pending.extend(cell.good.unit.imported)
-        return texts
+        return found
 
     def _after(self, program: Program, called: str) -> str:
         """Follow a call and return what it printed; raise CallError when a checked index was outside."""

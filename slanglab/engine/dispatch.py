@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from slanglab.device import check_process
-from slanglab.engine import building, empty, gradients, inplace, routes
+from slanglab.engine import building, checking, empty, gradients, inplace, routes
 from slanglab.engine.binding import bind
 from slanglab.engine.prepare import Prepared, prepare
 from slanglab.engine.quick import MISSED
@@ -61,7 +61,7 @@ def call(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> An
     except Exception as error:
         raise explained(target, args, kwargs, error) from error
     if result is MISSED:
-        result = _call_checked(target, args, kwargs, key)
+        return _call_checked(target, args, kwargs, key)
     if target.after is not None:
         printed = target.after()
         if control.last is not None:
@@ -111,16 +111,19 @@ def _call_checked(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, An
         with stopwatch or nullcontext():
             result = _submit(target, ready, details)
         details.compile_ms = (building.seconds() - spent) * 1e3
-        if target.backward and policy.check != "off":
+        seconds = time.perf_counter() - started
+        trace = Trace(target.name, target.backward, details, policy.gradients, stopwatch)
+        control.last = trace, seconds, (), {}
+        if target.after is not None:  # before the check, which throws away what its own calls print
+            trace.printed = target.after()
+        if target.backward and details.path != "none":
             if restored is not None:
                 restored.again()
-            _check(target, ready, details)
+            checking.check(target, ready, details)
     if key is not None and ready.as_they_are and details.path != "none" and _may_be_planned(target):
         target.plans.keep(key, routes.plan(target, ready, args, kwargs, details))
     for step in ready.converter.after:
         step()
-    trace = Trace(target.name, target.backward, details, policy.gradients, stopwatch)
-    control.last = trace, time.perf_counter() - started, (), {}
     details.warnings[:0] = ready.converter.notes
     for note in ready.converter.notes:
         warnings.warn(note, ValueWarning, stacklevel=_TO_THE_USER)
@@ -161,10 +164,6 @@ def _in_place(target: Target, ready: Prepared) -> Any:
         return nullcontext()
     surround = inplace.Restored if target.backward else inplace.forward
     return surround(target.steps, found)
-
-
-def _check(target: Target, ready: Prepared, details: Details) -> None:
-    """Compare the gradients of a call with difference quotients, if that is due."""
 
 
 def append_to(target: Target, encoder: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:

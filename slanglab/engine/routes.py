@@ -257,7 +257,7 @@ class _Planned:
         ]
         last = ready.bound is not None and ready.bound.result_last
         self._result: int | str = len(args) - 1 if last else "_result"
-        given = [*enumerate(args), *kwargs.items()]
+        given: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
         self._tensors = [
             (place, _per_element(v, target.backward)) for place, v in given if type(v) is spy.Tensor
         ]

@@ -64,6 +64,8 @@ class Target:
         Returns the texts that the function is compiled from: its cell's and those of what that imports.
     causes : callable
         Returns the traps that the linter sees in the function, most likely first.
+    custom : callable
+        Returns the functions with a derivative of their own that take part.
     check_always : bool
         True where every backward call is checked, whatever the policy.
     modifiers : tuple of str
@@ -91,6 +93,7 @@ class Target:
     forward: Target | None = None
     texts: Callable[[], Iterable[str]] = tuple
     causes: Callable[[], Sequence[Diagnostic]] = tuple
+    custom: Callable[[], tuple[str, ...]] = tuple
     check_always: bool = False
     modifiers: tuple[str, ...] = ()
     steps: dict[str, Step] = field(default_factory=dict)
@@ -105,6 +108,7 @@ class Target:
         self.plans = Plans(self.device, binds_gradients, bool(self.mapping))
         self.overwrites = any(is_in_place(p) for p in self.parameters)
         self.routes: dict[object, Any] = {}
+        self.checked_kinds: set[object] = set()
         self._keyed: dict[str, Any] = {}
         self._grouped: dict[tuple[int, tuple[int, ...]], tuple[Any, Any]] = {}
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from slanglab.engine.gradcheck_report import GradCheck
 from slanglab.errors import SlangLabError
 from slanglab.lab import current
 from slanglab.notebook.display import Formatters
 from slanglab.notebook.magics import SlangMagics, lift_comments, wrap_errors
 from slanglab.notebook.old_calls import OldCalls
+from slanglab.widgets import check_html
 
 __all__ = ["Extension", "load_ipython_extension", "unload_ipython_extension"]
 
@@ -33,6 +35,7 @@ class Extension:
         # post_run_cell and not post_execute: the latter also fires for messages of widgets, on another thread.
         self._shell.events.register("post_run_cell", self._after_cell)
         SlangLabError.presenter = wrap_errors
+        GradCheck.drawer = check_html.html
         self._lab.log.install()
         self._lab.mend()
 
@@ -41,6 +44,7 @@ class Extension:
         self._lab.unmend()
         self._lab.log.remove()
         SlangLabError.presenter = None
+        GradCheck.drawer = None
         self._shell.events.unregister("post_run_cell", self._after_cell)
         self._old_calls.remove()
         self._formatters.remove()

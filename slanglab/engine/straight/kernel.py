@@ -104,7 +104,7 @@ def build(
             raise Refusal("no argument is an array")
         if strategy is None:
             shared = any(a.kind == "one" and a.gradient for a in found)
-            strategy = choose(target.device, target.backward, shared)
+            strategy = choose(target.device, shared, max(a.layout.count for a in found))
         kernel = Straight(target, found, strategy)
         if not kernel.fits(values, wanted):
             raise Refusal(kernel.reason(values, wanted))

@@ -119,7 +119,7 @@ class _Writer:
         for name, a, writes in self.buffers:
             access = "RW" if writes else ""
             if pointers:
-                fields.append(f"{a.layout.stored}* {name}")
+                fields.append(f"{self._pointee(a)}* {name}")
                 # Bound as well so that the buffer stays until the kernel has run, and is waited for by what reads it next.
                 fields.append(f"{access}StructuredBuffer<uint> keep_{name}")
                 size += 8
@@ -141,6 +141,21 @@ class _Writer:
             else:
                 fields.append("RWStructuredBuffer<SlangLabPartial> cells")
         return fields, size
+
+    def _lanes(self, a: Argument) -> int:
+        """Return how many scalars one load of a full tile takes."""
+        s = self.strategy
+        packed = s.pointers and s.width > 1 and (a.kind == "array" or a.role == "result")
+        return self._chunk(a)[0] if packed else 1
+
+    def _pointee(self, a: Argument) -> str:
+        """Return what a pointer is declared to point at.
+
+        A vector, where full tiles read vectors: of a pointer that is cast to one the compiler for Vulkan knows only the scalar's
+        alignment, and loads scalars.
+        """
+        lanes = self._lanes(a)
+        return f"vector<{a.layout.stored},{lanes}>" if lanes > 1 else a.layout.stored
 
     @staticmethod
     def _element(a: Argument) -> str:
@@ -219,9 +234,8 @@ class _Writer:
         count = a.layout.count
         if self.strategy.pointers:
             base = f"{i} * {count}" if count > 1 else i
-            return [
-                f"sl.{buffer}[{base} + {k}]" if count > 1 else f"sl.{buffer}[{base}]" for k in range(count)
-            ]
+            pointer = f"(({a.layout.stored}*)sl.{buffer})" if self._lanes(a) > 1 else f"sl.{buffer}"
+            return [f"{pointer}[{base} + {k}]" if count > 1 else f"{pointer}[{base}]" for k in range(count)]
         if not a.inner:
             return a.layout.scalars(f"sl.{buffer}[sl.at_{buffer} + {i}]")
         return [f"sl.{buffer}[sl.at_{buffer} + {i} * {count} + {k}]" for k in range(count)]
@@ -332,10 +346,8 @@ class _Writer:
         s = self.strategy
         if not s.pointers or s.width == 1:
             return self._places(a, buffer, f"(sl_first + {pack * s.group})")
-        lanes, loads = self._chunk(a)
+        _, loads = self._chunk(a)
         pointer = f"sl.{buffer}"
-        if lanes > 1:
-            pointer = f"((vector<{a.layout.stored},{lanes}>*)sl.{buffer})"
         base = f"(sl_first + {pack * s.group})"
         base = f"{base} * {loads}" if loads > 1 else base
         return [f"{pointer}[{base} + {c}]" if loads > 1 else f"{pointer}[{base}]" for c in range(loads)]
