@@ -117,14 +117,13 @@ class SlangFunction(spy.Function):  # type: ignore[misc]
     ) -> None:
         FunctionNode.__init__(self, None, FunctionNodeType.kernelgen, None)
         self._source = source
-        self._running = source.cell
+        # The cell, the version that `_cached` is of, and the target of a function that has one: one attribute for what each call reads.
+        self._current: tuple[Running, object, Target | None] = source.cell, None, None
         self._path = path
         self._shown = shown
         self._parent = parent
         self._modifier = modifier
-        self._version: object = None
         self._cached: list[Target] = []
-        self._only: Target | None = None
         self._declared: list[symbols.Function] = []
         self._made: dict[_Modifier, SlangFunction] = {}
 
@@ -132,7 +131,7 @@ class SlangFunction(spy.Function):  # type: ignore[misc]
 
     def _targets(self) -> list[Target]:
         version = self._source.version()
-        if version is not self._version:
+        if version is not self._current[1]:
             if self._parent is None or self._modifier is None:
                 found = self._source.targets(self._path)
                 self._cached = [target for target, _ in found]
@@ -141,13 +140,13 @@ class SlangFunction(spy.Function):  # type: ignore[misc]
                 self._cached = [self._modifier.apply(target) for target in self._parent._targets()]
                 self._declared = self._parent._declared
             _resolved.add(self)
-            self._only = self._cached[0] if len(self._cached) == 1 else None
-            self._version = version
+            only = self._cached[0] if len(self._cached) == 1 else None
+            self._current = self._source.cell, version, only
         return self._cached
 
     def release(self) -> None:
         """Let go of slangpy's objects; the next call looks them up again."""
-        self._version, self._only, self._cached, self._declared = None, None, [], []
+        self._current, self._cached, self._declared = (self._source.cell, None, None), [], []
 
     def _target(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Target:
         targets = self._targets()
@@ -171,8 +170,8 @@ class SlangFunction(spy.Function):  # type: ignore[misc]
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the function over its arguments; see the function's own signature."""
-        only = self._only
-        if only is None or self._running.good is not self._version:
+        running, version, only = self._current
+        if only is None or running.good is not version:
             return dispatch.call(self._target(args, kwargs), args, kwargs)
         # What `dispatch.call` begins with, here without a step between: of a small call's time every step is some percent.
         try:

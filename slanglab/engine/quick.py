@@ -32,6 +32,9 @@ FIXED = frozenset(type(v) for v in (spy.call_id(), spy.thread_id(), spy.wang_has
 
 _Tensor = spy.Tensor
 
+_MOST_HELD = 4096
+"""Elements of a tensor at most that a plan keeps alive."""
+
 
 @cache
 def is_flat(signature: str) -> bool:
@@ -94,6 +97,8 @@ def write_out(
     for i, name in enumerate(kwargs):
         lines.append(f"k{i} = kwargs.get({name!r})")
         names.append(f"k{i}")
+    tensors = _Held()
+    scope["remember"] = tensors.remember
     conditions = []
     for name, value in zip(names, (*args, *kwargs.values()), strict=True):
         conditions.extend(_conditions(name, value, scope, binds_gradients, 2**63 if plan.route else limit))
@@ -117,7 +122,24 @@ def write_out(
     )
     # The text holds names of this function's own and, checked or quoted, those of the arguments; values are in the scope.
     exec("def quick(args, kwargs):\n " + "\n ".join(lines), scope)  # noqa: S102
+    tensors.scope = scope
     return scope["quick"]  # type: ignore[no-any-return]
+
+
+class _Held:
+    """The small tensors that a plan was called with last: what was compared of them need not be compared again.
+
+    Their gradients may be exchanged, so those are looked at each time.
+    """
+
+    def __init__(self) -> None:
+        self.scope: dict[str, Any] = {}
+
+    def remember(self, name: str, tensor: Any) -> bool:
+        """Remember a tensor if it is small; return True."""
+        if tensor.element_count <= _MOST_HELD:
+            self.scope[f"held_{name}"] = tensor
+        return True
 
 
 def _size_of(name: str, value: Any) -> str:
@@ -133,8 +155,8 @@ def _size_of(name: str, value: Any) -> str:
 def _conditions(name: str, value: Any, scope: dict[str, Any], binds_gradients: bool, limit: int) -> list[str]:
     kind = type(value)
     if kind is _Tensor:
-        scope[f"is_{name}"] = get_value_signature(value)
-        found = [
+        scope[f"is_{name}"], scope[f"held_{name}"] = get_value_signature(value), None
+        same = [
             f"type({name}) is Tensor",
             f"{name}.device is device",
             f"0 < {name}.element_count < {limit}",
@@ -144,9 +166,10 @@ def _conditions(name: str, value: Any, scope: dict[str, Any], binds_gradients: b
         if not flat:
             shape = value.shape.as_tuple()
             scope[f"last_{name}"] = shape[-2:]
-            found.append(f"(shape_{name} := {name}.shape.as_tuple())[-2:] == last_{name}")
+            same.append(f"(shape_{name} := {name}.shape.as_tuple())[-2:] == last_{name}")
             if 1 not in shape:
-                found.append(f"1 not in shape_{name}")
+                same.append(f"1 not in shape_{name}")
+        found = [f"({name} is held_{name} or ({' and '.join(same)} and remember({name!r}, {name})))"]
         for which in ("grad_in", "grad_out") if binds_gradients else ():
             gradient = f"{name}.{which}"
             if getattr(value, which) is None:

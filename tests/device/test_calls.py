@@ -170,7 +170,7 @@ def test_a_planned_call_checks_what_may_differ(m):
     for _ in range(20):
         call(x)
         assert np.array_equal(y.to_numpy(), [10.0, 24.0, 42.0, 64.0])
-    assert m.quadratic._only.plans.quick is not quick.never
+    assert m.quadratic._target((), {}).plans.quick is not quick.never
     assert call(slanglab.zeros(0), result="numpy").shape == (0,)
     with pytest.warns(UserWarning, match="became infinite"):
         call(x, a=1e300)
@@ -322,7 +322,7 @@ def test_a_plan_for_rows_of_three_does_not_take_rows_of_two(device):
     v = slanglab.tensor(np.ones((4, 3), np.float32))
     for _ in range(20):
         assert m.doubled(v).to_numpy().tolist() == [[2, 2, 2]] * 4
-    assert m.doubled._only.plans.quick is not quick.never
+    assert m.doubled._target((), {}).plans.quick is not quick.never
     assert m.doubled(slanglab.tensor(np.ones((5, 3), np.float32))).to_numpy().shape == (5, 3)
     with pytest.raises(ArgumentError, match="does not match the expected shape"):
         m.doubled(slanglab.tensor(np.ones((4, 2), np.float32)))
