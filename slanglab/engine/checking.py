@@ -49,9 +49,10 @@ def check(target: Target, ready: Prepared, details: Details) -> None:
         details.warnings.append(found.text + _cause(target))
     zero = _zero_seed(target, ready)
     if zero:
+        name, shown = ("r", "the result") if zero == "_result" else (zero, zero)
         details.warnings.append(
-            f"{target.name}: the seed in {zero} is all zero, so this call adds nothing to any gradient; "
-            f"write it first: `{zero}.grad.copy_from_numpy(…)`"
+            f"{target.name}: the seed in {shown} is all zero, so this call adds nothing to any gradient; "
+            f"write it first: `slanglab.assign({name}.grad, 1.0)`"
         )
 
 
@@ -72,4 +73,4 @@ def _zero_seed(target: Target, ready: Prepared) -> str:
     read = [(n, v.grad_in) for n, v in seeds if isinstance(v, spy.Tensor) and v.grad_in is not None]
     if not read or len(read) < len(seeds) or any(g.element_count > _SEEDS_READ for _, g in read):
         return ""
-    return "" if any(np.any(g.to_numpy()) for _, g in read) else read[0][0].replace("_result", "the result")
+    return "" if any(np.any(g.to_numpy()) for _, g in read) else read[0][0]

@@ -38,6 +38,7 @@ def _cases(module: Any, make: Any) -> dict[str, Callable[[], object]]:
     """Return the calls, each with arguments of its own."""
     x, y = make(), make()
     xg, yg = make().with_grads(), make().with_grads()
+    yg.grad.copy_from_numpy(np.ones(4, np.float32))
     array = np.arange(4, dtype=np.float32)
     vectors = np.ones((4, 3), np.float32)
     polynomial, scaled, cells = module.polynomial, module.scaled, module.cells
