@@ -16,6 +16,9 @@ __all__ = ["Array", "Function", "Line", "Problem", "random_cotangent", "random_d
 Array = np.ndarray[Any, Any]
 Function = Callable[[Sequence[Array]], Sequence[Array]]
 
+_LEAST_SHARE = 2.0**-6
+"""Of a step; halves have too few digits for less than a whole one."""
+
 
 @dataclass(eq=False)
 class Problem:
@@ -61,8 +64,13 @@ def random_direction(point: Sequence[Array], rng: np.random.Generator) -> list[A
 
     Magnitudes are random so that equal errors of opposite sign do not cancel, as they do half the time for ±1; none is near zero, so
     that every single element counts.
+
+    Among inputs of different sizes a small one takes a small step, by the root of the ratio. What n elements add to the gradient of one
+    shared parameter adds up to n, what they add along n random signs to √n: with equal steps the shared one would drown the others, and an
+    error of theirs would not be seen.
     """
     direction = []
+    largest = max((x.size for x in point), default=1)
     for x in point:
         size = np.abs(x.astype(np.float64))
         finite = np.isfinite(size)
@@ -70,7 +78,8 @@ def random_direction(point: Sequence[Array], rng: np.random.Generator) -> list[A
         rms = float(np.sqrt(np.mean(size**2))) if size.size else 0.0
         scale = np.maximum(size, rms) if rms > 0 else np.ones(x.shape)
         signed = rng.choice((-1.0, 1.0), x.shape) * rng.uniform(0.5, 1.0, x.shape)
-        direction.append(np.where(finite, signed * scale, 0.0))
+        share = max(_LEAST_SHARE, np.sqrt(x.size / largest)) if x.dtype != np.float16 and x.size else 1.0
+        direction.append(np.where(finite, share * signed * scale, 0.0))
     return direction
 
 
