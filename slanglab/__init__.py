@@ -13,7 +13,7 @@ from slanglab.machine.libraries import preload
 
 if TYPE_CHECKING:
     from slanglab.cells.versions import CompileError
-    from slanglab.engine.gradcheck import gradcheck
+    from slanglab.engine.probing.gradcheck import gradcheck
     from slanglab.errors import ArgumentError, CallError, DeviceError, SlangLabError
     from slanglab.lab import Lab, compile, current, last_run, sync, timing
     from slanglab.notebook.extension import load_ipython_extension, unload_ipython_extension
@@ -71,7 +71,7 @@ except PackageNotFoundError:  # used from a checkout that was not installed
 # Each name is imported when it is first used: `slanglab doctor` has to work where slangpy cannot be imported.
 _HOMES = {
     "slanglab.cells.versions": ("CompileError",),
-    "slanglab.engine.gradcheck": ("gradcheck",),
+    "slanglab.engine.probing.gradcheck": ("gradcheck",),
     "slanglab.errors": ("ArgumentError", "CallError", "DeviceError", "SlangLabError"),
     "slanglab.lab": ("Lab", "compile", "current", "last_run", "sync", "timing"),
     "slanglab.notebook.extension": ("load_ipython_extension", "unload_ipython_extension"),

@@ -15,10 +15,11 @@ from slanglab.cells.compiler import Program
 from slanglab.cells.function import SlangFunction
 from slanglab.cells.units import moved
 from slanglab.cells.versions import Cell, Version
-from slanglab.engine import custom_rules, outside
+from slanglab.engine import outside
 from slanglab.engine.control import Control
 from slanglab.engine.dispatch import Target
 from slanglab.engine.parameters import parameters
+from slanglab.engine.probing import custom_rules, due
 from slanglab.errors import DeviceError, NameNotFoundError, SlangLabError
 from slanglab.scalars import SCALARS
 from slanglab.text import symbols
@@ -253,6 +254,7 @@ class CellAccess:
             after=partial(self._after, program, called) if self._around.prints(self.cell) else None,
             control=self._around.control,
             texts=partial(self._texts, version),
+            checker=due.check,
             custom=partial(self._custom, version, declared.qualified) if declared is not None else tuple,
             causes=partial(_causes, version, declared.qualified) if declared is not None else tuple,
             check_always=version.unit.check,

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from slanglab.device import check_process
-from slanglab.engine import building, checking, empty, gradients, inplace, routes
+from slanglab.engine import building, empty, gradients, inplace, routes
 from slanglab.engine.binding import bind
 from slanglab.engine.prepare import Prepared, prepare
 from slanglab.engine.quick import MISSED
@@ -116,10 +116,10 @@ def _call_checked(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, An
         control.last = trace, seconds, (), {}
         if target.after is not None:  # before the check, which throws away what its own calls print
             trace.printed = target.after()
-        if target.backward and details.path != "none":
+        if target.backward and target.checker is not None and details.path != "none":
             if restored is not None:
                 restored.again()
-            checking.check(target, ready, details)
+            target.checker(target, ready, details)
     if key is not None and ready.as_they_are and details.path != "none" and _may_be_planned(target):
         target.plans.keep(key, routes.plan(target, ready, args, kwargs, details))
     for step in ready.converter.after:

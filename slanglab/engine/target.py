@@ -64,6 +64,9 @@ class Target:
         Returns the texts that the function is compiled from: its cell's and those of what that imports.
     causes : callable
         Returns the traps that the linter sees in the function, most likely first.
+    checker : callable or None
+        Compares a backward call that has run with difference quotients, if that is due; it takes this, what was prepared, and the
+        details of the report. (Such a check makes calls itself, so nothing here can import it.)
     custom : callable
         Returns the functions with a derivative of their own that take part.
     check_always : bool
@@ -93,6 +96,7 @@ class Target:
     forward: Target | None = None
     texts: Callable[[], Iterable[str]] = tuple
     causes: Callable[[], Sequence[Diagnostic]] = tuple
+    checker: Callable[[Target, Any, Any], None] | None = None
     custom: Callable[[], tuple[str, ...]] = tuple
     check_always: bool = False
     modifiers: tuple[str, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from slanglab.engine.gradcheck_report import GradCheck
+from slanglab.engine.probing.report import GradCheck
 from slanglab.errors import SlangLabError
 from slanglab.lab import current
 from slanglab.notebook.display import Formatters

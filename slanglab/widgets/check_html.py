@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slanglab import look
 from slanglab.checks.results import Verdict
-from slanglab.engine.gradcheck_report import GradCheck, InputCheck, number, percent
+from slanglab.engine.probing.report import GradCheck, InputCheck, number, percent
 from slanglab.widgets.markup import code, escape, icon, inline
 from slanglab.widgets.report_html import frame, key_values, top
 from slanglab.widgets.wording import Wording

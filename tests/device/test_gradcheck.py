@@ -8,10 +8,10 @@ from gradcheck_cases import CASES, SOURCE, reference
 import slanglab
 from slanglab.checks.problem import random_cotangent
 from slanglab.engine.binding import bind
-from slanglab.engine.custom_rules import of_proxy
-from slanglab.engine.first_check import first_check
-from slanglab.engine.gradcheck import gradcheck
-from slanglab.engine.probe import CannotProbeError, Probe
+from slanglab.engine.probing.custom_rules import of_proxy
+from slanglab.engine.probing.first import first_check
+from slanglab.engine.probing.gradcheck import gradcheck
+from slanglab.engine.probing.probe import CannotProbeError, Probe
 from slanglab.errors import CallError
 
 WRONG = """

@@ -7,7 +7,7 @@ import numpy as np
 
 from slanglab.checks.results import Outcome
 from slanglab.checks.worst import Element
-from slanglab.engine.gradcheck_report import GradCheck, InputCheck, percent
+from slanglab.engine.probing.report import GradCheck, InputCheck, percent
 from slanglab.widgets.check_html import html
 
 

@@ -17,7 +17,7 @@ import slangpy as spy
 
 from slanglab.checks.problem import Array
 from slanglab.engine.parameters import Parameter
-from slanglab.engine.probe import Probe
+from slanglab.engine.probing.probe import Probe
 from slanglab.engine.target import Target
 
 __all__ = ["NoForwardModeError", "tangent"]

@@ -17,8 +17,8 @@ from slanglab.checks.problem import Array
 from slanglab.engine.arrays import contiguous
 from slanglab.engine.binding import Bound
 from slanglab.engine.parameters import Parameter
-from slanglab.engine.probe_parts import CannotProbeError, Leaf, Made, Output
-from slanglab.engine.probe_tensors import FLOATS, copy_of, floats, host_shape, number, uploaded
+from slanglab.engine.probing.parts import CannotProbeError, Leaf, Made, Output
+from slanglab.engine.probing.tensors import FLOATS, copy_of, floats, host_shape, number, uploaded
 from slanglab.engine.target import Target
 from slanglab.tensors.create import from_array
 

@@ -17,9 +17,9 @@ from slanglab.checks.flat import check_where_it_moves
 from slanglab.checks.problem import Array, random_cotangent
 from slanglab.checks.results import Outcome, Verdict
 from slanglab.engine.binding import Bound
-from slanglab.engine.gradcheck_report import percent
-from slanglab.engine.probe import POSITIVE, Probe
-from slanglab.engine.probe_parts import CannotProbeError
+from slanglab.engine.probing.parts import CannotProbeError
+from slanglab.engine.probing.probe import POSITIVE, Probe
+from slanglab.engine.probing.report import percent
 from slanglab.engine.target import Target
 
 __all__ = ["SAMPLE", "Check", "first_check"]

@@ -14,9 +14,9 @@ from typing import Any
 from slanglab.checks.problem import Array, Problem
 from slanglab.engine import dispatch
 from slanglab.engine.binding import Bound, bind
-from slanglab.engine.probe_parts import CannotProbeError, Leaf, Made, Output
-from slanglab.engine.probe_sample import sampled
-from slanglab.engine.probe_values import Arguments
+from slanglab.engine.probing.parts import CannotProbeError, Leaf, Made, Output
+from slanglab.engine.probing.sample import sampled
+from slanglab.engine.probing.values import Arguments
 from slanglab.engine.target import Target
 
 __all__ = ["POSITIVE", "CannotProbeError", "Probe"]

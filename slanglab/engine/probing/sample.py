@@ -16,7 +16,7 @@ import slangpy as spy
 from slanglab.engine.binding import Bound
 from slanglab.engine.callshape import reader
 from slanglab.engine.parameters import Parameter
-from slanglab.engine.probe_parts import CannotProbeError
+from slanglab.engine.probing.parts import CannotProbeError
 from slanglab.engine.target import Target
 
 __all__ = ["LARGEST", "sampled"]

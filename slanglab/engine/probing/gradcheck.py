@@ -16,10 +16,10 @@ from slanglab.checks.problem import Array, random_cotangent, random_direction
 from slanglab.checks.results import Outcome, Verdict, overall
 from slanglab.checks.worst import worst
 from slanglab.device import check_process
-from slanglab.engine import custom_rules
-from slanglab.engine.forward_mode import NoForwardModeError, tangent
-from slanglab.engine.gradcheck_report import GradCheck, InputCheck, percent
-from slanglab.engine.probe import POSITIVE, Probe
+from slanglab.engine.probing import custom_rules
+from slanglab.engine.probing.forward_mode import NoForwardModeError, tangent
+from slanglab.engine.probing.probe import POSITIVE, Probe
+from slanglab.engine.probing.report import GradCheck, InputCheck, percent
 from slanglab.engine.target import Target
 from slanglab.errors import CallError
 

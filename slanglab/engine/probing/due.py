@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import slangpy as spy
 
-from slanglab.engine import first_check
 from slanglab.engine.binding import Bound
 from slanglab.engine.prepare import Prepared
+from slanglab.engine.probing import first
 from slanglab.engine.runs import Details
 from slanglab.engine.target import Target
 
@@ -39,7 +39,7 @@ def check(target: Target, ready: Prepared, details: Details) -> None:
         return
     target.checked_kinds.add(kind)
     bound = ready.bound
-    found = first_check.first_check(
+    found = first.first_check(
         target,
         Bound(ready.values, bound.options, False, bound.count, bound.this),
         custom=target.custom(),
