@@ -183,7 +183,7 @@ def _check_argument(function: str, spec: Parameter, value: Any) -> None:
     if spec.kind != "tensor":
         if spec.reads and spec.writes and spec.differentiable and not spec.no_diff:
             raise CallError(
-                f"{function}: parameter {spec.name} is inout, and slangpy gives every argument of such a call a gradient of zero",
+                f"{function}: slangpy gives every argument of a call with an inout parameter ({spec.name}) a gradient of zero",
                 function=function,
                 argument=spec.name,
                 hint=f"take the old value and return the new one: `{spec.type} f(…, {spec.type} {spec.name})`, or use an "

@@ -165,7 +165,7 @@ def test_GA_08_numbers_receive_no_gradient_and_the_report_names_them(m):
 def test_AD_24_inout_parameters_are_refused(m):
     x = seeded([1, 2], [0, 0])
     y = slanglab.tensor([3.0, 4.0]).with_grads(grad_in=slanglab.ones((2,)), grad_out=slanglab.zeros((2,)))
-    with pytest.raises(CallError, match="parameter y is inout") as refused:
+    with pytest.raises(CallError, match=r"inout parameter \(y\)") as refused:
         m.both.bwds(x, y)
     assert "IRWDiffTensor" in str(refused.value)
 

@@ -25,6 +25,7 @@ from slanglab.cells.function import SlangFunction
 from slanglab.cells.module import SlangModule
 from slanglab.cells.session import CellSession, Ran, Request
 from slanglab.engine import printing
+from slanglab.engine.control import Control
 from slanglab.errors import NameNotFoundError, SlangLabError
 from slanglab.log import LogCapture
 
@@ -98,6 +99,7 @@ class _Cells:
                 self.log,
                 lambda: [_TESTS],
                 lambda program: printing.flush(device, self.log),
+                Control(),
             )
             device.register_device_close_callback(lambda _: self._sessions.pop(key, None))
         # A cell of its own for each module: slangpy.Module starts without kernels too.
