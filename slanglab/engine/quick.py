@@ -127,10 +127,7 @@ def write_out(
 
 
 class _Held:
-    """The small tensors that a plan was called with last: what was compared of them need not be compared again.
-
-    Their gradients may be exchanged, so those are looked at each time.
-    """
+    """The small tensors that a plan was called with last, and their gradients: what was compared of them need not be again."""
 
     def __init__(self) -> None:
         self.scope: dict[str, Any] = {}
@@ -139,6 +136,7 @@ class _Held:
         """Remember a tensor if it is small; return True."""
         if tensor.element_count <= _MOST_HELD:
             self.scope[f"held_{name}"] = tensor
+            self.scope[f"seed_{name}"], self.scope[f"gradient_{name}"] = tensor.grad_in, tensor.grad_out
         return True
 
 
@@ -156,6 +154,7 @@ def _conditions(name: str, value: Any, scope: dict[str, Any], binds_gradients: b
     kind = type(value)
     if kind is _Tensor:
         scope[f"is_{name}"], scope[f"held_{name}"] = get_value_signature(value), None
+        scope[f"seed_{name}"] = scope[f"gradient_{name}"] = None
         same = [
             f"type({name}) is Tensor",
             f"{name}.device is device",
@@ -169,16 +168,18 @@ def _conditions(name: str, value: Any, scope: dict[str, Any], binds_gradients: b
             same.append(f"(shape_{name} := {name}.shape.as_tuple())[-2:] == last_{name}")
             if 1 not in shape:
                 same.append(f"1 not in shape_{name}")
-        found = [f"({name} is held_{name} or ({' and '.join(same)} and remember({name!r}, {name})))"]
-        for which in ("grad_in", "grad_out") if binds_gradients else ():
-            gradient = f"{name}.{which}"
-            if getattr(value, which) is None:
-                found.append(f"{gradient} is None")
-            else:
-                found.append(f"{gradient} is not None")
+        held = [f"{name} is held_{name}"]
+        if binds_gradients:
+            held += [f"{name}.grad_in is seed_{name}", f"{name}.grad_out is gradient_{name}"]
+            for which in ("grad_in", "grad_out"):
                 size = "element_count" if flat else "shape"
-                found.append(f"{gradient}.{size} == {name}.{size}")
-        return found
+                here = getattr(value, which) is not None
+                same.append(
+                    f"{name}.{which} is not None and {name}.{which}.{size} == {name}.{size}"
+                    if here
+                    else f"{name}.{which} is None"
+                )
+        return [f"({' and '.join(held)} or {' and '.join(same)} and remember({name!r}, {name}))"]
     if kind is float:
         return [f"type({name}) is float", f"-largest <= {name} <= largest"]
     if kind is int:
