@@ -126,6 +126,7 @@ class SlangFunction(spy.Function):  # type: ignore[misc]
         self._cached: list[Target] = []
         self._declared: list[symbols.Function] = []
         self._made: dict[_Modifier, SlangFunction] = {}
+        self._backward: SlangFunction | None = None
 
     # ----- finding the function -----
 
@@ -206,7 +207,10 @@ class SlangFunction(spy.Function):  # type: ignore[misc]
     @property
     def bwds(self) -> SlangFunction:
         """The backward call: the same arguments, gradients written to those that carry one."""
-        return self._modified("bwds")
+        made = self._backward
+        if made is None:
+            made = self._backward = self._modified("bwds")
+        return made
 
     def bind(self, this: Any) -> SlangFunction:
         """Return the method bound to an instance; slangpy's InstanceList and InstanceTensor do this."""
