@@ -39,7 +39,7 @@ class _NotChecked:
 NOT_CHECKED: Checked = _NotChecked()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """One call, as it went.
 
@@ -92,6 +92,8 @@ class Run:
 
     def __str__(self) -> str:
         return "\n".join(f"{name:<12} {text}" for name, text in self.rows())
+
+    __repr__ = __str__  # a notebook shows the last line of a cell by its repr
 
     def rows(self) -> list[tuple[str, str]]:
         """Return what there is to say, as names and texts."""

@@ -58,7 +58,8 @@ def _compared(found: InputCheck) -> str:
     if found.reason:
         parts.append(escape(found.reason))
     if found.forward is not None:
-        parts.append(f"forward mode {escape(found.forward.verdict)}")
+        if "forward mode" not in found.reason:  # which then says it already
+            parts.append(f"forward mode {escape(found.forward.verdict)}")
     else:
         parts.append("no forward mode")
     return "; ".join(parts)
