@@ -19,7 +19,7 @@ from slanglab.engine.parameters import parameter
 from slanglab.engine.plans import Plan
 from slanglab.engine.prepare import Prepared
 from slanglab.engine.runs import Details, Trace, bytes_of
-from slanglab.engine.straight import Straight
+from slanglab.engine.straight import Launch, Straight
 from slanglab.engine.target import Target
 from slanglab.tensors.create import from_array
 
@@ -121,6 +121,10 @@ class Route:
         self._uploads = [
             s.name for s in target.parameters if isinstance(values.get(s.name), np.ndarray) and not s.writes
         ]
+        wanted = result if result is not None else target.returned
+        # A comparison of an array with a text would be one of its elements.
+        numpy = wanted == "numpy" if isinstance(wanted, str) else wanted is np.ndarray
+        self._to_numpy = numpy and not target.backward and target.result is not None
         self._tried = bool(words)
         self._least = straight.least(target.device)
 
@@ -129,12 +133,11 @@ class Route:
         if self._target.control.policy.path == "slangpy":
             details.reason = _PLAIN
             return call.submit(call.values)
-        if self._straight is not None and not self._uploads and call.result is not np.ndarray:
+        if self._straight is not None and not self._uploads and not self._to_numpy:
             # the quickest way for what it was made for: the launch knows the shape
             launch = self._straight.prepare(call.values, call.result)
             if launch is not None and launch.count >= self._least:
-                details.path, details.group_shape = "straight", self._straight.group_shape
-                return self._straight.start(launch, call.encoder)
+                return self._start(self._straight, launch, call, details)
         shape = self._read(_shaped(call.this, call.values, call.result)) if self._read is not None else None
         if shape is None:
             details.reason = "the shape of the call is not known before"
@@ -143,18 +146,24 @@ class Route:
         if threads < self._least:
             details.reason = _SMALL
         else:
-            values, result, back = self._uploaded(call)
+            values = self._uploaded(call.values)
+            result = spy.Tensor if self._to_numpy else call.result
             if not self._tried:
                 self._make(values, result)
             if self._straight is not None:
                 launch = self._straight.prepare(values, result)
                 if launch is not None:
-                    details.path, details.group_shape = "straight", self._straight.group_shape
-                    return back(self._straight.start(launch, call.encoder))
+                    made = self._start(self._straight, launch, call, details)
+                    return made.to_numpy() if self._to_numpy else made
                 details.reason = self._straight.reason(values, result)
             else:
                 details.reason = self._reason
         return self._generated(call, shape, details)
+
+    @staticmethod
+    def _start(kernel: Straight, launch: Launch, call: _Call, details: Details) -> Any:
+        details.path, details.group_shape = "straight", kernel.group_shape
+        return kernel.start(launch, call.encoder)
 
     def _generated(self, call: _Call, shape: tuple[int, ...], details: Details) -> Any:
         """Make a call through slangpy's own kernel, with groups that suit it and shared gradients summed."""
@@ -188,21 +197,15 @@ class Route:
         else:
             self._straight = made
 
-    def _uploaded(self, call: _Call) -> tuple[Mapping[str, Any], Any, Callable[[Any], Any]]:
-        """Return a call's arguments with tensors for arrays, and what makes of its result what was asked for."""
-        result, back = call.result, _same
-        wanted = result if result is not None else self._target.returned
-        if not self._target.backward and (
-            wanted == "numpy" if isinstance(wanted, str) else wanted is np.ndarray
-        ):
-            result, back = spy.Tensor, _to_numpy
+    def _uploaded(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the arguments with tensors for arrays."""
         if not self._uploads:
-            return call.values, result, back
-        values = dict(call.values)
+            return values
+        ready = dict(values)
         for name in self._uploads:
             spec = self._target.by_name[name]
-            values[name] = from_array(self._target.device, values[name], spec.type, len(spec.element_shape))
-        return values, result, back
+            ready[name] = from_array(self._target.device, values[name], spec.type, len(spec.element_shape))
+        return ready
 
 
 def _per_element(tensor: Any, backward: bool) -> int:
@@ -213,14 +216,6 @@ def _shaped(this: Any, values: Mapping[str, Any], result: Any) -> tuple[Any, ...
     """Return what the shape of a call is read from; a number in the place of what has none."""
     sized = result if isinstance(result, (spy.Tensor, np.ndarray)) else 0.0
     return (0.0 if this is None else this, *values.values(), sized)
-
-
-def _same(result: Any) -> Any:
-    return result
-
-
-def _to_numpy(result: Any) -> Any:
-    return result.to_numpy() if isinstance(result, spy.Tensor) else result
 
 
 def _route(target: Target, ready: Prepared) -> Route:

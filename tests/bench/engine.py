@@ -249,7 +249,9 @@ class Bench:
         }
         times: dict[str, list[float]] = {name: [] for name in both}
         for turn in range(calls // 50 + 5):
-            for name, call in sorted(both.items(), reverse=turn % 2 == 0):  # whoever comes second finds the caches warm
+            for name, call in sorted(
+                both.items(), reverse=turn % 2 == 0
+            ):  # whoever comes second finds the caches warm
                 self.device.wait()
                 started = time.perf_counter()
                 for _ in range(50):

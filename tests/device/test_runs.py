@@ -159,3 +159,16 @@ def test_the_last_run_lets_go_of_tensors_when_the_device_is_reset(shell):
     slanglab.current().cells.release()
     assert slanglab.last_run() is None
     slanglab.current().cells.rebuild()
+
+
+@pytest.mark.parametrize("asked", ["numpy", np.ndarray])
+def test_large_results_are_what_was_asked_for_every_time(m, asked):
+    x = large()
+    expected = 2 * x.to_numpy().astype(np.float64)
+    returning = m.twice.return_type(asked)
+    for call in (returning, lambda v: m.twice(v, _result=asked)):
+        for _ in range(12):
+            found = call(x)
+            assert type(found) is np.ndarray
+            assert slanglab.last_run().path == "straight"
+            np.testing.assert_allclose(found, expected, rtol=1e-6)
