@@ -1,3 +1,5 @@
+import numpy as np
+import pytest
 from hypothesis import HealthCheck, settings
 
 # No time limits: a machine that is busy is not a failure. A failing example is printed with the line that repeats it.
@@ -5,3 +7,17 @@ settings.register_profile(
     "slanglab", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("slanglab")
+
+
+@pytest.fixture
+def seed():
+    """A fresh seed, which a failing test prints."""
+    drawn = int(np.random.default_rng().integers(2**32))
+    print(f"seed {drawn}")
+    return drawn
+
+
+@pytest.fixture
+def rng(seed):
+    """Random numbers from a fresh seed."""
+    return np.random.default_rng(seed)

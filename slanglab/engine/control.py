@@ -50,8 +50,8 @@ class Policy:
         """Return the policy that settings with the keys `check`, `path`, `gradients` and `timing` describe."""
         return cls(
             settings["check"],  # type: ignore[arg-type]  # settings hold only what their key allows
-            settings["path"],  # type: ignore[arg-type]
-            settings["gradients"],  # type: ignore[arg-type]
+            settings["path"],  # type: ignore[arg-type]  # the same
+            settings["gradients"],  # type: ignore[arg-type]  # the same
             settings["timing"] == "on",
         )
 

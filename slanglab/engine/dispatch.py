@@ -104,8 +104,7 @@ def _call_checked(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, An
     details = Details(frozen=ready.frozen)
     stopwatch = Stopwatch(target.device) if policy.timing else None
     if target.backward and policy.gradients == "zero" and ready.bound is not None:
-        this = ready.bound.this[0] if ready.bound.this else target.this
-        gradients.clear(target.parameters, ready.values, ready.result, this)
+        gradients.clear(target.parameters, ready.values, ready.result, ready.this)
     spent = building.seconds()
     with _in_place(target, ready) as restored:
         with stopwatch or nullcontext():

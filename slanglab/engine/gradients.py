@@ -110,14 +110,27 @@ def check_concrete(function: str, specs: Sequence[Parameter], values: Mapping[st
     for spec in specs:
         value = values.get(spec.name)
         if _is_concrete(spec) and isinstance(value, spy.Tensor) and not has_gradient(value):
-            raise ArgumentError(
-                f"{function}: argument {spec.name} needs a gradient, as {spec.type} binds its buffer in every call",
-                function=function,
-                argument=spec.name,
-                expected=f"{spec.type}: a tensor with a gradient",
-                given=f"{describe_value(value)}, without a gradient",
-                hint=f"pass `{spec.name}.with_grads()`, or declare the parameter as I{spec.type}",
+            raise _lacks_gradient(
+                function,
+                spec,
+                value,
+                f"needs a gradient, as {spec.type} binds its buffer in every call",
+                f"pass `{spec.name}.with_grads()`, or declare the parameter as I{spec.type}",
             )
+
+
+def _lacks_gradient(
+    function: str, spec: Parameter, value: Any, message: str, hint: str | None = None
+) -> ArgumentError:
+    """Make the error for a tensor that has to have a gradient."""
+    return ArgumentError(
+        f"{function}: argument {spec.name} {message}",
+        function=function,
+        argument=spec.name,
+        expected=f"{spec.type}: a tensor with a gradient",
+        given=f"{describe_value(value)}, without a gradient",
+        hint=hint or f"attach one first: `{spec.name} = {spec.name}.with_grads()`",
+    )
 
 
 def check_backward(
@@ -161,13 +174,11 @@ def _nothing_receives(function: str, specs: Sequence[Parameter], values: Mapping
     could = [s for s in specs if _receives(s)]
     lacking = next((s for s in could if isinstance(values.get(s.name), spy.Tensor)), None)
     if lacking is not None:
-        return ArgumentError(
-            f"{function}.bwds: argument {lacking.name} has no gradient attached, and no other argument has one",
-            function=f"{function}.bwds",
-            argument=lacking.name,
-            expected=f"{lacking.type}: a tensor with a gradient",
-            given=f"{describe_value(values[lacking.name])}, without a gradient",
-            hint=f"attach one first: `{lacking.name} = {lacking.name}.with_grads()`",
+        return _lacks_gradient(
+            f"{function}.bwds",
+            lacking,
+            values[lacking.name],
+            "has no gradient attached, and no other argument has one",
         )
     example = could[0].name if could else (specs[0].name if specs else "x")
     return CallError(
@@ -202,14 +213,7 @@ def _check_argument(function: str, spec: Parameter, value: Any) -> None:
     if not _is_differentiable_tensor(spec) or not isinstance(value, spy.Tensor):
         return
     if spec.writes and not has_gradient(value):
-        raise ArgumentError(
-            f"{function}: argument {spec.name} has no gradient attached",
-            function=function,
-            argument=spec.name,
-            expected=f"{spec.type}: a tensor with a gradient",
-            given=f"{describe_value(value)}, without a gradient",
-            hint=f"attach one first: `{spec.name} = {spec.name}.with_grads()`",
-        )
+        raise _lacks_gradient(function, spec, value, "has no gradient attached")
     if is_in_place(spec) and value.grad_in is not None and value.grad_in is value.grad_out:
         raise ArgumentError(
             f"{function}: argument {spec.name} is overwritten by the function, and its seed and its gradient share one buffer",

@@ -139,14 +139,15 @@ class Plans:
             return key, None
         plan.uses += 1
         if plan.uses == _USES_BEFORE_WRITTEN_OUT and plan.may_be_written_out:
-            limit = self._limit_for((*args, *kwargs.values()))
+            shapes = [s for v in (*args, *kwargs.values()) if (s := _shape(v)) is not None]
+            limit = self._limit_for(shapes)
             written = write_out(plan, args, kwargs, self._device, self.binds_gradients, limit)
             self.quick = written or self.quick
         return key, plan
 
-    def _limit_for(self, values: Iterable[Any]) -> int:
-        """Return the elements from which calls like this one are large."""
-        return _LEAST_SPREAD if self._mapped or any(_spreads(v) for v in values) else self._limit
+    def _limit_for(self, shapes: Iterable[tuple[int, ...]]) -> int:
+        """Return the elements from which a call over arrays of such shapes is large."""
+        return _LEAST_SPREAD if self._mapped or any(map(_spreads, shapes)) else self._limit
 
     def keep(self, key: Key, plan: Plan) -> None:
         """Remember what to do for calls with such arguments."""
@@ -171,7 +172,7 @@ class Plans:
                 flat = is_flat(signature)
                 if not flat:
                     shape = value.shape.as_tuple()
-                    spreads = spreads or 1 in shape
+                    spreads = spreads or _spreads(shape)
                     add(shape[-2:])
                 if self.binds_gradients:
                     for gradient in (value.grad_in, value.grad_out):
@@ -202,7 +203,7 @@ class Plans:
                 shape = value.shape.as_tuple()
                 add(len(shape))
                 most = max(most, prod(shape))
-                spreads = spreads or (len(shape) > 1 and 1 in shape)
+                spreads = spreads or _spreads(shape)
             elif kind in FIXED:
                 add(kind)
             else:
@@ -212,18 +213,16 @@ class Plans:
 
     def is_large(self, values: Iterable[Any]) -> bool:
         """Tell whether a call with such arguments is large enough for a choice of its kernel to pay."""
-        most, spreads = 0, self._mapped
+        shapes: list[tuple[int, ...]] = []
         for value in values:
             if isinstance(value, Mapping):
                 if self.is_large(value.values()):
                     return True
-            elif isinstance(value, (_Tensor, np.ndarray, Grid)):
-                shape = value.shape if isinstance(value, np.ndarray) else value.shape.as_tuple()
-                most = max(most, prod(shape))
-                spreads = spreads or (len(shape) > 1 and 1 in shape)
             elif hasattr(value, "get_this"):
                 return True  # an instance, whose tensors are looked at later
-        return most >= (_LEAST_SPREAD if spreads else self._limit)
+            elif (shape := _shape(value)) is not None:
+                shapes.append(shape)
+        return max(map(prod, shapes), default=0) >= self._limit_for(shapes)
 
     def signature(self, values: Iterable[Any]) -> tuple[object, ...]:
         """Return what kind the arguments of a call are, whatever way it goes: types, ranks, gradients."""
@@ -233,11 +232,18 @@ class Plans:
         return tuple(found)
 
 
-def _spreads(value: Any) -> bool:
-    """Tell whether a call may be larger than each of its arguments, along an axis of length 1 of this one."""
-    if not isinstance(value, (_Tensor, Grid)):
-        return False  # arrays that have such an axis are not planned
-    shape = value.shape.as_tuple()
+def _shape(value: Any) -> tuple[int, ...] | None:
+    """Return the shape of an argument that has one."""
+    shape: tuple[int, ...] | None = None
+    if isinstance(value, np.ndarray):
+        shape = value.shape
+    elif isinstance(value, (_Tensor, Grid)):
+        shape = value.shape.as_tuple()
+    return shape
+
+
+def _spreads(shape: tuple[int, ...]) -> bool:
+    """Tell whether a call may be larger than an argument of this shape, along an axis of length 1."""
     return len(shape) > 1 and 1 in shape
 
 

@@ -36,6 +36,8 @@ class Prepared:
         True when the next call with such arguments need not be prepared: these are the user's, but for whole numbers as floats.
     frozen : tuple of str
         Differentiable parameters whose arguments have no gradient.
+    this : object
+        The instance of a method, bound before or passed first; None for a function.
     """
 
     node: Any
@@ -46,6 +48,7 @@ class Prepared:
     named: dict[str, Any] = field(default_factory=dict)
     as_they_are: bool = False
     frozen: tuple[str, ...] = ()
+    this: Any = None
 
     @property
     def result(self) -> Any:
@@ -94,9 +97,9 @@ def prepare(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> P
         converter.check_result(result, target.result)
     gradients.check_concrete(target.name, target.parameters, values)
     frozen: tuple[str, ...] = ()
+    this = bound.this[0] if bound.this else target.this
     if target.backward:
         _check_differentiable(target)
-        this = bound.this[0] if bound.this else target.this
         returns = bool(target.slang_function.have_return_value)
         gradients.check_backward(target.name, target.parameters, values, result, returns, this)
         frozen = gradients.frozen(target.parameters, values)
@@ -124,6 +127,7 @@ def prepare(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> P
         bound,
         as_they_are=as_they_are,
         frozen=frozen,
+        this=this,
     )
 
 

@@ -40,8 +40,7 @@ def go(target: Target, ready: Prepared, details: Details, encoder: Any = None) -
         details.reason = "it is an overloaded method"
     elif target.plans.is_large((*values.values(), result)):
         route = _route(target, ready)
-        this = ready.bound.this[0] if ready.bound.this else target.this
-        call = _Call(ready.node, values, result, lambda v: ready.arguments(target, v), this, encoder)
+        call = _Call(ready.node, values, result, lambda v: ready.arguments(target, v), ready.this, encoder)
         return route.run(call, details)
     else:
         details.reason = _SMALL
@@ -220,14 +219,12 @@ def _shaped(this: Any, values: Mapping[str, Any], result: Any) -> tuple[Any, ...
 
 def _route(target: Target, ready: Prepared) -> Route:
     """Return the route for calls like one, made at the first of them."""
-    assert ready.bound is not None
-    this = ready.bound.this[0] if ready.bound.this else target.this
-    signature = target.plans.signature((this, *ready.values.values(), ready.result))
+    signature = target.plans.signature((ready.this, *ready.values.values(), ready.result))
     route = target.routes.get(signature)
     if route is None:
         if len(target.routes) >= _KEPT:
             target.routes.clear()
-        route = target.routes[signature] = Route(target, ready.values, ready.result, this)
+        route = target.routes[signature] = Route(target, ready.values, ready.result, ready.this)
     return route
 
 

@@ -120,9 +120,10 @@ class Target:
         """Return the same function with a modifier applied: its name, the node that came of it, and its arguments."""
         if modifier == "bwds":
             return replace(self, node=node, backward=True, forward=self)
-        forward = self.forward and self.forward.modified(
-            modifier, _applied(self.forward, modifier, args, kwargs), args, kwargs
-        )
+        forward = self.forward
+        if forward is not None:  # a modifier behind `.bwds`
+            before = getattr(forward.node, modifier)(*args, **kwargs)
+            forward = forward.modified(modifier, before, args, kwargs)
         changed: dict[str, Any] = {"node": node, "forward": forward, "modifiers": (*self.modifiers, modifier)}
         if modifier == "return_type":
             return replace(self, **changed, returned=args[0])
@@ -160,8 +161,3 @@ class Target:
         if node is None:
             node = self._keyed[key] = self.node.prelude(f"// arguments: {key}")
         return node
-
-
-def _applied(target: Target, modifier: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    """Return the node of a forward target with a modifier that came behind `.bwds`."""
-    return getattr(target.node, modifier)(*args, **kwargs)

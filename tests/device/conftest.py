@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 from shell import Shell
 from tensor_checks import LEAST, flushes
@@ -32,17 +31,12 @@ def shell(device):
 
 
 @pytest.fixture
-def seed():
-    """A fresh seed, which a failing test prints."""
-    drawn = int(np.random.default_rng().integers(2**32))
-    print(f"seed {drawn}")
-    return drawn
-
-
-@pytest.fixture
-def rng(seed):
-    """Random numbers from a fresh seed."""
-    return np.random.default_rng(seed)
+def control(device):
+    """The lab's control, whose policy is put back."""
+    control = slanglab.current().control
+    before = control.policy
+    yield control
+    control.policy = before
 
 
 @pytest.fixture(scope="session")

@@ -31,14 +31,6 @@ def m(device):
     return slanglab.compile(SOURCE, f"checked_{np.random.default_rng().integers(2**60)}")
 
 
-@pytest.fixture
-def control():
-    control = slanglab.current().control
-    before = control.policy
-    yield control
-    control.policy = before
-
-
 def tensors(n, rng):
     x = slanglab.tensor(rng.uniform(0.5, 2, n).astype(np.float32), grad=True)
     r = slanglab.tensor(np.zeros(n, np.float32), grad=True)

@@ -31,15 +31,6 @@ def m(device):
     return slanglab.compile(SOURCE, "gradients_under_test")
 
 
-@pytest.fixture
-def policy():
-    """The lab's control; the policy is put back."""
-    control = slanglab.current().control
-    before = control.policy
-    yield control
-    control.policy = before
-
-
 def seeded(values, seeds=None):
     """Return a tensor whose gradient holds seeds, ones unless given."""
     t = slanglab.tensor(np.asarray(values, np.float32), grad=True)
@@ -64,7 +55,7 @@ def test_GA_01_with_grads_leaves_the_seeds_that_it_is_given(m):
     assert grad(x).tolist() == [6, 10]
 
 
-def test_GA_02_gradients_add_up_and_the_report_says_so(m, policy):
+def test_GA_02_gradients_add_up_and_the_report_says_so(m, control):
     x, r = seeded([1, 2], [0, 0]), seeded([0, 0])
     m.square.bwds(x, _result=r)
     assert grad(x).tolist() == [2, 4]
@@ -77,8 +68,8 @@ def test_GA_02_gradients_add_up_and_the_report_says_so(m, policy):
     assert grad(x).tolist() == [2, 4]
 
 
-def test_with_the_policy_zero_a_call_starts_from_nothing(m, policy):
-    policy.change(gradients="zero")
+def test_with_the_policy_zero_a_call_starts_from_nothing(m, control):
+    control.change(gradients="zero")
     x, r = seeded([1, 2], [7, 7]), seeded([0, 0], [1, 10])
     for _ in range(3):
         m.square.bwds(x, _result=r)
@@ -87,15 +78,15 @@ def test_with_the_policy_zero_a_call_starts_from_nothing(m, policy):
     assert slanglab.last_run().gradients == "zero"
 
 
-def test_with_the_policy_zero_one_tensor_for_two_parameters_gets_both_parts(m, policy):
-    policy.change(gradients="zero")
+def test_with_the_policy_zero_one_tensor_for_two_parameters_gets_both_parts(m, control):
+    control.change(gradients="zero")
     x, r = seeded([3, 4], [9, 9]), seeded([0, 0])
     m.product.bwds(x, x, _result=r)
     assert grad(x).tolist() == [6, 8]
 
 
-def test_with_the_policy_zero_seeds_of_out_parameters_and_fields_stay_and_go(m, policy):
-    policy.change(gradients="zero")
+def test_with_the_policy_zero_seeds_of_out_parameters_and_fields_stay_and_go(m, control):
+    control.change(gradients="zero")
     x, y = seeded([1, 2], [5, 5]), seeded([0, 0], [1, 2])
     m.out_.bwds(x, y)
     assert grad(x).tolist() == [3, 24]

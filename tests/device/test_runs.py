@@ -18,14 +18,6 @@ def m(device):
     return slanglab.compile(SOURCE, "runs_under_test")
 
 
-@pytest.fixture
-def control():
-    control = slanglab.current().control
-    before = control.policy
-    yield control
-    control.policy = before
-
-
 def count():
     """Elements for which a straight kernel pays on this device, and not a whole number of groups."""
     return max(100_000, straight.least(slanglab.current().device) + 37)

@@ -21,19 +21,6 @@ import rates
 F32 = np.float32
 
 
-@pytest.fixture
-def seed():
-    """A fresh seed, which a failing test prints."""
-    drawn = int(np.random.default_rng().integers(2**32))
-    print(f"seed {drawn}")
-    return drawn
-
-
-@pytest.fixture
-def rng(seed):
-    return np.random.default_rng(seed)
-
-
 def problem(function, point, rng, elements=None):
     value = function(point)
     return Problem(function, point, value, random_cotangent(value, rng), elements)

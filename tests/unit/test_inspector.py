@@ -27,13 +27,6 @@ def _pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "bundle", lambda name: "export default {}")
 
 
-@pytest.fixture
-def rng() -> np.random.Generator:
-    seed = int(np.random.default_rng().integers(2**32))
-    print("seed", seed)
-    return np.random.default_rng(seed)
-
-
 class View:
     """The browser's end of an inspector: acknowledges frames and keeps what arrives."""
 

@@ -22,13 +22,6 @@ def _pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     use_pairs(monkeypatch)
 
 
-@pytest.fixture
-def rng() -> np.random.Generator:
-    seed = int(np.random.default_rng().integers(2**32))
-    print("seed", seed)
-    return np.random.default_rng(seed)
-
-
 def decode(data: bytes) -> NDArray[np.uint8]:
     """Read a PNG of 8 bits without filters, as the specification says."""
     assert data[:8] == b"\x89PNG\r\n\x1a\n"

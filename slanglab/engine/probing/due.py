@@ -33,8 +33,7 @@ def check(target: Target, ready: Prepared, details: Details) -> None:
     policy = target.control.policy.check
     if ready.bound is None or (policy == "off" and not target.check_always):
         return
-    this = ready.bound.this[0] if ready.bound.this else target.this
-    kind = details.path, target.plans.signature((this, *ready.values.values(), ready.result))
+    kind = details.path, target.plans.signature((ready.this, *ready.values.values(), ready.result))
     if policy != "always" and not target.check_always and kind in target.checked_kinds:
         return
     target.checked_kinds.add(kind)
