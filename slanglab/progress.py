@@ -1,21 +1,24 @@
 """Long work shows itself: what is being done and for how long, once it has taken longer than a blink.
 
-Work says what it is with `work`; what shows it (a line in the cell, a line in the terminal, nothing) is installed from above with
-`show_with`. Work that ends within `DELAY` shows nothing and pays next to nothing.
+Work says what it is with `work`. In a terminal a line on stderr shows it, and is erased again; a notebook installs its own way with
+`show_with`; elsewhere nothing is shown. Work that ends within `DELAY` shows nothing and pays next to nothing.
 
 A thread of our own looks at the work going on, so that native code which lets go of the interpreter's lock is seen too; Python code
-that waits calls `Work.tick`. Either comes to the same line.
+that waits calls `Work.tick`. slangpy's front end and the opening of a device hold the lock from beginning to end (longest pause of
+another thread: 0.7 s of a 0.7 s opening): such work, where it is known to be long, is shown `at_once`.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 import threading
 from time import perf_counter, sleep
 from types import TracebackType
 from typing import Protocol
 
-__all__ = ["DELAY", "PERIOD", "Shower", "Work", "end_all", "show_with", "work"]
+__all__ = ["DELAY", "PERIOD", "Shower", "TerminalLine", "Work", "end_all", "show_with", "work"]
 
 DELAY = 0.15
 """Seconds that work may take before it is shown."""
@@ -30,11 +33,39 @@ _RESTLESS = 2.0  # seconds without work after which the thread sleeps until it i
 class Shower(Protocol):
     """Shows one line of work. Calls come one at a time, from any thread."""
 
-    def show(self, title: str, seconds: float, stoppable: bool) -> None:
-        """Show that `title` has been going on for so many seconds, in place of what was shown before."""
+    def show(self, work: Work) -> None:
+        """Show a work, in place of what was shown before."""
 
     def hide(self) -> None:
         """Take away what is shown, leaving nothing."""
+
+
+class TerminalLine:
+    """Shows work behind the cursor of a terminal, which stays where it is, so that what the user printed there stays too."""
+
+    def show(self, work: Work) -> None:
+        """Write the line, cut at the terminal's edge."""
+        width = shutil.get_terminal_size().columns
+        self._write(f"\x1b7\x1b[?7l{work.line[: width - 1]}\x1b[K\x1b[?7h\x1b8")
+
+    def hide(self) -> None:
+        """Erase the line."""
+        self._write("\x1b[K")
+
+    @staticmethod
+    def usable() -> bool:
+        """Tell whether stderr is a terminal that knows the sequences."""
+        if os.name == "nt" and "WT_SESSION" not in os.environ:
+            return False
+        try:
+            return sys.stderr.isatty() and os.environ.get("TERM", "") != "dumb"
+        except (AttributeError, ValueError):  # no stderr, or a closed one
+            return False
+
+    @staticmethod
+    def _write(text: str) -> None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
 
 
 class Work:
@@ -46,13 +77,16 @@ class Work:
         What is being done, as shown; may be changed while it goes on.
     stoppable : bool
         Whether Interrupt ends it, which the line then says.
+    at_once : bool
+        Whether it was shown from the beginning, since it may not get to say how long it takes.
     """
 
-    __slots__ = ("_began", "stoppable", "title")
+    __slots__ = ("_began", "at_once", "stoppable", "title")
 
-    def __init__(self, title: str, stoppable: bool) -> None:
+    def __init__(self, title: str, stoppable: bool, at_once: bool) -> None:
         self.title = title
         self.stoppable = stoppable
+        self.at_once = at_once
         self._began = 0.0
 
     @property
@@ -60,11 +94,24 @@ class Work:
         """How long it has been going on."""
         return perf_counter() - self._began
 
+    @property
+    def line(self) -> str:
+        """The work in words: "compiling poly.f backward · 3.2 s · interrupt to stop"."""
+        seconds = self.seconds
+        parts = [self.title]
+        if seconds >= DELAY:
+            parts.append(f"{seconds:.1f} s")
+        if self.stoppable:
+            parts.append("interrupt to stop")
+        return " · ".join(parts)
+
     def __enter__(self) -> Work:
         self._began = perf_counter()
         _works.append(self)
         if _display.sleeping:
             _display.wake()
+        if self.at_once:
+            _display.settle()
         return self
 
     def __exit__(
@@ -85,14 +132,14 @@ class _Display:
     """What is shown of the work going on: the innermost, through the installed shower."""
 
     def __init__(self) -> None:
-        self.shower: Shower | None = None
+        self.shower: Shower | None = TerminalLine() if TerminalLine.usable() else None
         self.shown: Work | None = None
         self.busy = False
         """Whether something is shown, or about to be; set before the works are read, so that one that ends cannot be missed."""
         self.due = 0.0
         """When the next state may be shown, on perf_counter's clock."""
-        self.sleeping = False
-        """Whether the thread has to be woken when work begins; false too where nothing is installed."""
+        self.sleeping = self.shower is not None
+        """Whether the thread has to be woken, or begun, when work begins; false too where nothing is installed."""
         self._lock = threading.RLock()
         self._woken = threading.Event()
         self._thread: threading.Thread | None = None
@@ -127,7 +174,7 @@ class _Display:
         self.busy = True
         now = perf_counter()
         # The innermost that has taken long: a long one goes on being shown while short ones come and go in it.
-        current = next((w for w in reversed(_works) if now - w._began >= DELAY), None)
+        current = next((w for w in reversed(_works) if w.at_once or now - w._began >= DELAY), None)
         if self.shower is None or current is None:
             self._take_away()
             return
@@ -136,7 +183,7 @@ class _Display:
         self.shown = current
         self.due = now + PERIOD
         try:
-            self.shower.show(current.title, now - current._began, current.stoppable)
+            self.shower.show(current)
         except (
             Exception
         ):  # what shows it may be gone (a closed socket or terminal); the work is not to suffer
@@ -177,6 +224,7 @@ class _Display:
     def forget(self) -> None:
         """Begin anew in a forked child, which has neither the thread nor a claim on what is shown."""
         self.__init__()  # type: ignore[misc]
+        self.shower, self.sleeping = None, False
         _works.clear()
 
 
@@ -186,7 +234,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_display.forget)
 
 
-def work(title: str, *, stoppable: bool = True) -> Work:
+def work(title: str, *, stoppable: bool = True, at_once: bool = False) -> Work:
     """Say that something begins that may take long.
 
     Parameters
@@ -195,13 +243,15 @@ def work(title: str, *, stoppable: bool = True) -> Work:
         What is being done, in the present continuous: "compiling poly.f backward".
     stoppable : bool
         Whether Interrupt ends it.
+    at_once : bool
+        Whether to show it from the beginning: for native code that holds the interpreter's lock and is known to be long.
 
     Returns
     -------
     Work
         A context manager. Of works within works the innermost is shown. On leaving, what was shown is gone.
     """
-    return Work(title, stoppable)
+    return Work(title, stoppable, at_once)
 
 
 def show_with(shower: Shower | None) -> None:

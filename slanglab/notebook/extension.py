@@ -11,6 +11,7 @@ from slanglab.lab import current
 from slanglab.notebook.display import Formatters
 from slanglab.notebook.magics import SlangMagics, lift_comments, wrap_errors
 from slanglab.notebook.old_calls import OldCalls
+from slanglab.notebook.work_line import WorkLine
 from slanglab.widgets import check_html
 
 __all__ = ["Extension", "load_ipython_extension", "unload_ipython_extension"]
@@ -25,9 +26,12 @@ class Extension:
         self._formatters = Formatters(shell)
         self._old_calls = OldCalls(shell)
         self._magics = SlangMagics(shell, self._lab)
+        self._work_line = WorkLine(shell) if WorkLine.fits(shell) else None
 
     def load(self) -> None:
         """Register magics, formatters and hooks."""
+        if self._work_line is not None:
+            self._work_line.install()
         self._shell.register_magics(self._magics)
         self._shell.input_transformers_cleanup.insert(0, lift_comments)
         self._formatters.install()
@@ -45,6 +49,8 @@ class Extension:
         self._lab.log.remove()
         SlangLabError.presenter = None
         GradCheck.drawer = None
+        if self._work_line is not None:
+            self._work_line.remove()
         self._shell.events.unregister("post_run_cell", self._after_cell)
         self._old_calls.remove()
         self._formatters.remove()
