@@ -9,6 +9,7 @@ from typing import Any
 
 import slangpy as spy
 
+from slanglab import progress
 from slanglab.cells.entries import DOORS, Entry, entries
 from slanglab.cells.entries import text as doors_text
 from slanglab.cells.prepare import Lines, Prepared, prepare
@@ -23,6 +24,9 @@ from slanglab.text.diagnostics import Diagnostic, SourceText
 from slanglab.text.symbols import Outline, outline
 
 __all__ = ["Program", "SlangCompiler", "without_version"]
+
+_LONG = 10_000
+"""Characters of a cell that is shown while it is compiled from the first moment: some 0.15 s, with the interpreter's lock held."""
 
 _VERSIONED = re.compile(r"\b(\w+?)__v\d+[a-z]*\b")
 
@@ -77,6 +81,12 @@ class SlangCompiler:
         self, internal: str, unit: Unit, renames: Mapping[str, str]
     ) -> tuple[Program, tuple[Diagnostic, ...]]:
         """Compile `unit` under the name `internal`; see `slanglab.cells.graph.Compiler`."""
+        with progress.work(f"compiling {unit.label}", stoppable=False, at_once=len(unit.shown) > _LONG):
+            return self._compile(internal, unit, renames)
+
+    def _compile(
+        self, internal: str, unit: Unit, renames: Mapping[str, str]
+    ) -> tuple[Program, tuple[Diagnostic, ...]]:
         mapping = {
             written: self._loaded_as.get(renames[key], renames[key])
             for written, key in unit.imports
