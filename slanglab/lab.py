@@ -11,6 +11,7 @@ from pathlib import Path
 import slangpy as spy
 
 from slanglab import device as devices
+from slanglab import guard
 from slanglab.cells.compiler import Program
 from slanglab.cells.module import SlangModule
 from slanglab.cells.session import CellSession, Ran, Request
@@ -42,6 +43,7 @@ class Lab:
         self._device: spy.Device | None = None
         self._others: dict[str, spy.Device] = {}
         self.control = Control(Policy.of(self.settings))
+        guard.switch(self.settings["guard"] == "on")
         self.cells = CellSession(
             lambda: self.device,
             lambda: devices.describe(self.device),
@@ -62,6 +64,8 @@ class Lab:
             self.settings.set(name, value)
         finally:  # a value that could not be kept holds for this session
             self.control.policy = Policy.of(self.settings)
+            if name == "guard":
+                guard.switch(self.settings["guard"] == "on")
 
     # ----- the device -----
 

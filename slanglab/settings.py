@@ -80,6 +80,11 @@ KEYS: dict[str, Key] = {
         "whether each call is timed on the device, for `slanglab.last_run()`: on or off",
         _one_of("on", "off"),
     ),
+    "guard": Key(
+        "on",
+        "whether a worker process compiles every new kernel first, so that a crash of the compiler does not end the notebook: on or off",
+        _one_of("on", "off"),
+    ),
     "include": Key(
         "",
         f"folders, separated by {os.pathsep!r}, that cells may import and include from, besides the notebook's own",

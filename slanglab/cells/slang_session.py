@@ -20,6 +20,7 @@ from slangpy.core.module import CallDataCache
 from slangpy.native_func import BaseModule
 from slangpy.reflection import SlangProgramLayout
 
+from slanglab import guard
 from slanglab.device import caches
 
 __all__ = ["CellModule", "SlangSession"]
@@ -73,11 +74,15 @@ class SlangSession:
         )
         self._held: list[_Held] = []
         self._provided: set[str] = set()
+        self._texts: guard.Texts | None = guard.Texts(self.session)
+        # With no modules in the cache yet this session makes them first: a worker that is ended while it writes them would spoil them.
+        if any(modules.glob("slangpy*")):
+            guard.prepare(self._texts)
 
     def provide(self, name: str, source: str) -> None:
         """Load a module of SlangLab's own, which cells then import; one that is there already stays."""
         if name not in self._provided:
-            self.session.load_module_from_source(name, source)
+            guard.load(self.session, name, source)
             self._provided.add(name)
 
     def load(self, name: str, source: str, cell: str = "", structs: Sequence[str] = ()) -> CellModule:
@@ -96,7 +101,9 @@ class SlangSession:
         slangpy.SlangCompileError
             When it does not compile.
         """
-        module = CellModule(self.session.load_module_from_source(name, source))
+        module = CellModule(guard.load(self.session, name, source))
+        if self._texts is not None:
+            guard.prepare(self._texts)
         self._held.append(_Held(module.layout, cell, tuple(structs)))
         return module
 
@@ -124,6 +131,7 @@ class SlangSession:
             held.layout.on_hot_reload(module.layout.program_layout)
             successor._held.append(held)
         self._held = []
+        self._texts = None  # the guard's worker then lets go of its session too
 
     def close(self) -> None:
         """Let go of everything that was loaded, with no successor: the lab goes to another device, or closes this one."""
@@ -132,6 +140,7 @@ class SlangSession:
             if not held.structs:  # a tensor of a struct of this device must not lose its type
                 held.layout.on_hot_reload(resting)
         self._held = []
+        self._texts = None
 
 
 def _resting(device: spy.Device) -> Any:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from slanglab.device import check_process
-from slanglab.engine import building, empty, gradients, inplace, routes
+from slanglab.engine import building, empty, gradients, inplace, refused, routes
 from slanglab.engine.binding import bind
 from slanglab.engine.prepare import Prepared, prepare
 from slanglab.engine.quick import MISSED
@@ -21,6 +21,7 @@ from slanglab.engine.runs import Details, Trace
 from slanglab.engine.target import Target
 from slanglab.engine.timing import Stopwatch
 from slanglab.errors import CallError, SlangLabError
+from slanglab.guard import KernelRefusedError
 from slanglab.messages import call_errors
 
 __all__ = ["GradientWarning", "Target", "ValueWarning", "append_to", "call", "explained", "run"]
@@ -148,6 +149,8 @@ def _submit(target: Target, ready: Prepared, details: Details) -> Any:
             return empty.result(target.device, target.slang_function, shape, wanted)
     try:
         return routes.go(target, ready, details)
+    except KernelRefusedError as error:
+        raise refused.explained(target, error) from None
     except SlangLabError:
         raise
     except Exception as error:
@@ -184,6 +187,8 @@ def append_to(target: Target, encoder: Any, args: Sequence[Any], kwargs: Mapping
     details = Details(frozen=ready.frozen)
     try:
         routes.go(target, ready, details, encoder)
+    except KernelRefusedError as error:
+        raise refused.explained(target, error) from None
     except SlangLabError:
         raise
     except Exception as error:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import slangpy as spy
 
+from slanglab import guard
 from slanglab.checks.problem import Array
 from slanglab.engine.parameters import Parameter
 from slanglab.engine.probing.probe import Probe
@@ -114,7 +115,7 @@ def _compiled(target: Target, text: str) -> Any:
     name = f"slanglab_forward_{next(_serial)}"
     try:
         session = target.node.module.device_module.session
-        module = spy.Module(session.load_module_from_source(name, text))
+        module = spy.Module(guard.load(session, name, text))
         function = module.find_function("slanglab_tangent")
     except Exception as error:
         raise NoForwardModeError(f"fwd_diff({target.node.name}) does not compile") from error

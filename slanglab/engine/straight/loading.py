@@ -9,10 +9,13 @@ from typing import Any
 
 import slangpy as spy
 
+from slanglab import guard
+from slanglab.engine.building import Guarded
 from slanglab.engine.straight.arguments import Argument, Refusal
 from slanglab.engine.straight.strategy import Strategy
 from slanglab.engine.straight.text import ARGUMENTS, ENTRY, LAST, generate, sums_module
 from slanglab.engine.target import Target
+from slanglab.guard import Kernel, KernelRefusedError, texts_of
 from slanglab.tensors import kernels
 
 __all__ = ["Loaded", "has_double", "load"]
@@ -51,22 +54,29 @@ def load(target: Target, arguments: Sequence[Argument], strategy: Strategy) -> L
     ------
     Refusal
         When the compiler does not take it, or the function needs values that only slangpy's call sets.
+    KernelRefusedError
+        When the compiler crashes on it, or does not finish it.
     """
     module = target.node.module
     session = module.session
     modules = [module.name, *(linked.name for linked in module.link)]
     function = str(target.node.calc_build_info().name)
     kernel = generate(modules, function, arguments, target.backward, strategy)
+    # The text says which version of which module it is for: the same name is the same kernel.
+    name = f"slanglab/straight-{hashlib.sha256(kernel.text.encode()).hexdigest()}"
+    shown = f"{target.name} backward" if target.backward else target.name
+    entries = (ENTRY, LAST) if kernel.sums else (ENTRY,)
     try:
-        if target.backward:
-            text = _sums_text(target.device, strategy.group)
-            session.load_module_from_source(sums_module(strategy.group), text)
-        # The text says which version of which module it is for: the same name is the same kernel.
-        name = f"slanglab/straight-{hashlib.sha256(kernel.text.encode()).hexdigest()}"
-        loaded = session.load_module_from_source(name, kernel.text)
-        main = _linked(target, loaded, ENTRY)
-        last = _linked(target, loaded, LAST) if kernel.sums else None
-    except Refusal:
+        with Guarded(texts_of(session)) as guarded:
+            if target.backward:
+                text = _sums_text(target.device, strategy.group)
+                guard.load(session, sums_module(strategy.group), text)
+            programs = [[("kernel", entry)] for entry in entries]
+            guarded.submit(Kernel.of(shown, name, kernel.text, module.device_module, programs))
+            loaded = session.load_module_from_source(name, kernel.text)
+            main = _linked(target, loaded, ENTRY)
+            last = _linked(target, loaded, LAST) if kernel.sums else None
+    except (Refusal, KernelRefusedError):  # slangpy's own kernel has the same function in it
         raise
     except Exception as error:  # SlangCompileError is no RuntimeError
         raise Refusal(f"its direct kernel does not compile ({_first_line(error)})") from error
