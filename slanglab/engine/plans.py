@@ -24,7 +24,7 @@ from slanglab.device import is_software
 from slanglab.engine.control import Control
 from slanglab.engine.parameters import Parameter
 from slanglab.engine.quick import FIXED, LARGEST, Grid, Quick, is_flat, never, write_out
-from slanglab.engine.runs import Details, Trace
+from slanglab.engine.runs import Trace
 
 __all__ = ["Plan", "Plans", "may_plan"]
 
@@ -33,8 +33,14 @@ _KEPT = 256
 """Arrays are planned by their shapes, of which a loop may bring any number."""
 
 _LEAST_SOFTWARE = 2**12
-_LEAST_HARDWARE = 2**16
-"""Elements of an array from which the choice of a kernel pays (`slanglab.engine.routes`)."""
+_LEAST_HARDWARE = 2**21
+"""Elements of an array from which the choice of a kernel pays (`slanglab.engine.routes`): on an H200 another kernel than slangpy's costs
+20 to 40 µs more to launch, and at 2^20 elements slangpy's takes 20 µs."""
+_LEAST_SHARED = 2**16
+"""The same at most for a backward call with a tensor of one element, whose gradient may be a sum over all others: slangpy adds its terms
+one by one, which takes 120 µs at 2^16."""
+_LEAST_HALF = 2**11
+"""The same at most for a backward call with a tensor of halves: as many additions one of its gradients holds."""
 _LEAST_SPREAD = 64
 """The same where arrays may be spread over a larger call, each along an axis of its own: one has an axis of length 1, or `.map` is used.
 Without those each shape is the end of the largest one, and the call is as large as that."""
@@ -64,7 +70,9 @@ class Plan:
     may_be_written_out : bool
         False where something follows each call.
     uses : int
-        How often it was used.
+        How often it was found by its key.
+    written : callable or None
+        It as one function, once it was used often.
     """
 
     node: Any
@@ -74,6 +82,7 @@ class Plan:
     route: Any = None
     may_be_written_out: bool = True
     uses: int = 0
+    written: Quick | None = None
 
     def run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Make a call, and leave what its report needs."""
@@ -83,10 +92,7 @@ class Plan:
             result = self.node(*positional, **named)
             self.control.last = self.trace, time.perf_counter() - started, args, kwargs
             return result
-        trace = self.trace
-        details = Details(frozen=trace.details.frozen)
-        result = self.route.run(positional, named, details)
-        trace = Trace(trace.function, trace.backward, details)
+        result, trace = self.route.run(positional, named)
         self.control.last = trace, time.perf_counter() - started, (), {}
         return result
 
@@ -114,18 +120,23 @@ class Plans:
         True where a kernel depends on which tensors carry gradients.
     mapped : bool
         True where `.map` may spread small arguments over a large call.
+    backward : bool
+        True for backward calls.
 
     Attributes
     ----------
     quick : callable
-        Makes a call, given as (args, kwargs), when it is like that of the plan that was written out last; returns `MISSED` otherwise.
+        Makes a call, given as (args, kwargs), when it is like that of the written-out plan that was used last; returns `MISSED` otherwise.
     """
 
-    __slots__ = ("_device", "_known", "_limit", "_mapped", "binds_gradients", "quick")
+    __slots__ = ("_backward", "_device", "_known", "_limit", "_mapped", "binds_gradients", "quick")
 
-    def __init__(self, device: spy.Device, binds_gradients: bool, mapped: bool = False) -> None:
+    def __init__(
+        self, device: spy.Device, binds_gradients: bool, mapped: bool = False, backward: bool = False
+    ) -> None:
         self._device = device
         self._limit = _LEAST_SOFTWARE if is_software(device) else _LEAST_HARDWARE
+        self._backward = backward
         self._mapped = mapped
         self._known: dict[Key, Plan] = {}
         self.binds_gradients = binds_gradients
@@ -138,16 +149,35 @@ class Plans:
         if plan is None:
             return key, None
         plan.uses += 1
-        if plan.uses == _USES_BEFORE_WRITTEN_OUT and plan.may_be_written_out:
-            shapes = [s for v in (*args, *kwargs.values()) if (s := _shape(v)) is not None]
-            limit = self._limit_for(shapes)
-            written = write_out(plan, args, kwargs, self._device, self.binds_gradients, limit)
-            self.quick = written or self.quick
+        if plan.written is not None:
+            self.quick = plan.written  # calls of one kind come in runs
+        elif plan.uses == _USES_BEFORE_WRITTEN_OUT and plan.may_be_written_out:
+            limit = self._limit_for((*args, *kwargs.values()))
+            ones = not self._backward or limit <= _LEAST_SHARED
+            plan.written = write_out(plan, args, kwargs, self._device, self.binds_gradients, limit, ones)
+            self.quick = plan.written or self.quick
         return key, plan
 
-    def _limit_for(self, shapes: Iterable[tuple[int, ...]]) -> int:
-        """Return the elements from which a call over arrays of such shapes is large."""
-        return _LEAST_SPREAD if self._mapped or any(map(_spreads, shapes)) else self._limit
+    def _limit_for(self, values: Iterable[Any]) -> int:
+        """Return the elements from which a call with such arguments is large."""
+        limit = self._limit
+        if self._mapped:
+            return _LEAST_SPREAD
+        for value in values:
+            shape = _shape(value)
+            if shape is None:
+                continue
+            if _spreads(shape):
+                return _LEAST_SPREAD
+            if self._backward and type(value) is _Tensor:
+                limit = min(limit, self._limit_of(value.element_count, get_value_signature(value)))
+        return limit
+
+    def _limit_of(self, count: int, signature: str) -> int:
+        """Return the elements from which a backward call with such a tensor is large."""
+        if "half" in signature:
+            return min(self._limit, _LEAST_HALF)
+        return min(self._limit, _LEAST_SHARED) if count == 1 else self._limit
 
     def keep(self, key: Key, plan: Plan) -> None:
         """Remember what to do for calls with such arguments."""
@@ -159,7 +189,7 @@ class Plans:
         """Return what the arguments of a call are like, or None for a call that has to go the long way."""
         found: list[object] = [len(args), *kwargs]
         add = found.append
-        most, spreads = 0, self._mapped
+        most, spreads, limit = 0, self._mapped, self._limit
         for value in (*args, *kwargs.values()):
             kind = type(value)
             if kind is _Tensor:
@@ -169,6 +199,8 @@ class Plans:
                 signature = get_value_signature(value)
                 add(signature)
                 most = count if count > most else most
+                if self._backward:
+                    limit = min(limit, self._limit_of(count, signature))
                 flat = is_flat(signature)
                 if not flat:
                     shape = value.shape.as_tuple()
@@ -208,21 +240,22 @@ class Plans:
                 add(kind)
             else:
                 return None
-        add(most >= (_LEAST_SPREAD if spreads else self._limit))
+        add(most >= (_LEAST_SPREAD if spreads else limit))
         return tuple(found)
 
     def is_large(self, values: Iterable[Any]) -> bool:
         """Tell whether a call with such arguments is large enough for a choice of its kernel to pay."""
-        shapes: list[tuple[int, ...]] = []
-        for value in values:
+        given = tuple(values)
+        most = 0
+        for value in given:
             if isinstance(value, Mapping):
                 if self.is_large(value.values()):
                     return True
             elif hasattr(value, "get_this"):
                 return True  # an instance, whose tensors are looked at later
             elif (shape := _shape(value)) is not None:
-                shapes.append(shape)
-        return max(map(prod, shapes), default=0) >= self._limit_for(shapes)
+                most = max(most, prod(shape))
+        return most >= self._limit_for(given)
 
     def signature(self, values: Iterable[Any]) -> tuple[object, ...]:
         """Return what kind the arguments of a call are, whatever way it goes: types, ranks, gradients."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import slangpy as spy
-from slangpy.core.native import get_value_signature
+from slangpy.core.native import NativeCallRuntimeOptions, get_value_signature
 
 if TYPE_CHECKING:
     from slanglab.engine.plans import Plan
@@ -49,11 +49,12 @@ def never(_args: tuple[Any, ...], _kwargs: Mapping[str, Any]) -> Any:
 
 def write_out(
     plan: Plan,
-    args: Sequence[Any],
+    args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     device: spy.Device,
     binds_gradients: bool,
     limit: int,
+    ones: bool = True,
 ) -> Quick | None:
     """Return the function for calls of a plan.
 
@@ -67,6 +68,8 @@ def write_out(
         True where a kernel depends on which tensors carry gradients.
     limit : int
         Elements of an array from which a call is a large one.
+    ones : bool
+        Whether the limit holds for a tensor of one element among larger ones too.
 
     Returns
     -------
@@ -75,6 +78,8 @@ def write_out(
     """
     if not all(n.isidentifier() and not keyword.iskeyword(n) for n in kwargs):
         return None
+    positional, named = plan.converted(args, kwargs)
+    call, options = (None, None) if plan.route is not None else _kernel_of(plan.node, positional, named)
     scope: dict[str, Any] = {
         "Tensor": _Tensor,
         "array": np.ndarray,
@@ -85,7 +90,8 @@ def write_out(
         "MISSED": MISSED,
         "control": plan.control,
         "trace": plan.trace,
-        "node": plan.node,
+        "call": call,
+        "options": options,
         "clock": time.perf_counter,
     }
     names = [f"a{i}" for i in range(len(args))]
@@ -101,13 +107,15 @@ def write_out(
     scope["remember"] = tensors.remember
     conditions = []
     for name, value in zip(names, (*args, *kwargs.values()), strict=True):
-        conditions.extend(_conditions(name, value, scope, binds_gradients, 2**63 if plan.route else limit))
+        most = 2**63 if plan.route else limit
+        conditions.extend(_conditions(name, value, scope, binds_gradients, 0 if ones else 1, most))
     if plan.route is not None:
         sizes = [s for n, v in zip(names, (*args, *kwargs.values()), strict=True) if (s := _size_of(n, v))]
         conditions.append(f"({' or '.join(f'{s} >= {limit}' for s in sizes)})")
         scope["run"] = plan.run
     lines.append(f"if not ({' and '.join(conditions) or 'True'}): return MISSED")
-    given = [f"float({n})" if i in plan.whole else n for i, n in enumerate(names[: len(args)])]
+    given = [] if options is None else ["options"]
+    given += [f"float({n})" if i in plan.whole else n for i, n in enumerate(names[: len(args)])]
     for name, held in zip(kwargs, names[len(args) :], strict=True):
         given.append(f"{name}=float({held})" if name in plan.whole else f"{name}={held}")
     lines += (
@@ -115,7 +123,7 @@ def write_out(
         if plan.route is not None
         else [
             "started = clock()",
-            f"result = node({', '.join(given)})",
+            f"result = call({', '.join(given)})",
             "control.last = trace, clock() - started, args, kwargs",
             "return result",
         ]
@@ -124,6 +132,22 @@ def write_out(
     exec("def quick(args, kwargs):\n " + "\n ".join(lines), scope)  # noqa: S102
     tensors.scope = scope
     return scope["quick"]  # type: ignore[no-any-return]
+
+
+def _kernel_of(node: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return what makes the calls of a plan, and the options that it is to be given first, None for none.
+
+    A node writes the signature of each call and looks its kernel up by that. The key of a plan tells at least as much, so that its kernel
+    is known: calling that spares a tenth of the time. `.set` and `.cuda_stream` give options of each call, and a result by its name is
+    another node's; there the node is called.
+    """
+    if any(isinstance(v, (str, type)) for v in kwargs.values()):
+        return node, None
+    options = NativeCallRuntimeOptions()
+    node.gather_runtime_options(options)
+    if options.uniforms or options.cuda_stream.value:
+        return node, None
+    return node.debug_build_call_data(*args, **kwargs).call, options
 
 
 class _Held:
@@ -150,7 +174,9 @@ def _size_of(name: str, value: Any) -> str:
     return f"{name}.size" if kind is np.ndarray else ""
 
 
-def _conditions(name: str, value: Any, scope: dict[str, Any], binds_gradients: bool, limit: int) -> list[str]:
+def _conditions(
+    name: str, value: Any, scope: dict[str, Any], binds_gradients: bool, above: int, limit: int
+) -> list[str]:
     kind = type(value)
     if kind is _Tensor:
         scope[f"is_{name}"], scope[f"held_{name}"] = get_value_signature(value), None
@@ -158,7 +184,7 @@ def _conditions(name: str, value: Any, scope: dict[str, Any], binds_gradients: b
         same = [
             f"type({name}) is Tensor",
             f"{name}.device is device",
-            f"0 < {name}.element_count < {limit}",
+            f"{above} < {name}.element_count < {limit}",
             f"signature({name}) == is_{name}",
         ]
         flat = is_flat(scope[f"is_{name}"])

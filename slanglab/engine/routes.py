@@ -23,7 +23,7 @@ from slanglab.engine.straight import Launch, Straight
 from slanglab.engine.target import Target
 from slanglab.tensors.create import from_array
 
-__all__ = ["Route", "go", "plan"]
+__all__ = ["Planned", "Route", "go", "plan"]
 
 _PLAIN = "slangpy's own call was asked for (`%slang config path slangpy`)"
 _SMALL = "the call is small"
@@ -53,7 +53,7 @@ def plan(
     """Return what to do for later calls like one that went the long way."""
     route = None
     if target.plans.is_large((*args, *kwargs.values())):
-        route = _Planned(_route(target, ready), target, ready, args, kwargs)
+        route = Planned(_route(target, ready), target, ready, args, kwargs)
     trace = Trace(target.name, target.backward, Details(reason=details.reason, frozen=details.frozen))
     whole = _whole(target, ready, args, kwargs)
     return Plan(ready.node, trace, target.control, whole, route, target.after is None)
@@ -127,16 +127,22 @@ class Route:
         self._tried = bool(words)
         self._least = straight.least(target.device)
 
+    def direct(self, values: Mapping[str, Any], result: Any) -> tuple[Straight, Launch] | None:
+        """Return the straight kernel and its launch, or None where it was not made for such arguments."""
+        kernel = self._straight
+        if kernel is None or self._uploads or self._to_numpy or self._target.control.policy.path == "slangpy":
+            return None
+        launch = kernel.prepare(values, result)
+        return None if launch is None or launch.count < self._least else (kernel, launch)
+
     def run(self, call: _Call, details: Details) -> Any:
         """Make a call."""
         if self._target.control.policy.path == "slangpy":
             details.reason = _PLAIN
             return call.submit(call.values)
-        if self._straight is not None and not self._uploads and not self._to_numpy:
-            # the quickest way for what it was made for: the launch knows the shape
-            launch = self._straight.prepare(call.values, call.result)
-            if launch is not None and launch.count >= self._least:
-                return self._start(self._straight, launch, call, details)
+        direct = self.direct(call.values, call.result)
+        if direct is not None:
+            return self._start(*direct, call, details)
         shape = self._read(_shaped(call.this, call.values, call.result)) if self._read is not None else None
         if shape is None:
             details.reason = "the shape of the call is not known before"
@@ -228,10 +234,20 @@ def _route(target: Target, ready: Prepared) -> Route:
     return route
 
 
-class _Planned:
+class Planned:
     """A route for calls that need no preparation: which argument is which is known."""
 
-    __slots__ = ("_arrays", "_node", "_places", "_result", "_route", "_target", "_tensors")
+    __slots__ = (
+        "_arrays",
+        "_frozen",
+        "_node",
+        "_places",
+        "_result",
+        "_route",
+        "_target",
+        "_tensors",
+        "_trace",
+    )
 
     def __init__(
         self,
@@ -254,19 +270,32 @@ class _Planned:
             (place, _per_element(v, target.backward)) for place, v in given if type(v) is spy.Tensor
         ]
         self._arrays = sum(v.nbytes for _, v in given if type(v) is np.ndarray)
+        self._frozen = ready.frozen
+        self._trace: Trace | None = None
 
-    def run(self, args: Sequence[Any], kwargs: Mapping[str, Any], details: Details) -> Any:
-        """Make a call, with numbers as slangpy is to be given them, and say in `details` how it went."""
+    def run(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Trace]:
+        """Make a call, with numbers as slangpy is to be given them; return what it returns, and how it went."""
         values = {
             name: args[place] if isinstance(place, int) else kwargs[place] for name, place in self._places
         }
         place = self._result
         result = args[place] if isinstance(place, int) else kwargs.get(place)
-        details.bytes = self._arrays
-        for at, size in self._tensors:
-            details.bytes += size * (args[at] if isinstance(at, int) else kwargs[at]).element_count
+        size = self._arrays
+        for at, each in self._tensors:
+            size += each * (args[at] if isinstance(at, int) else kwargs[at]).element_count
+        direct = self._route.direct(values, result)
+        if direct is not None:
+            kernel, launch = direct
+            made = kernel.start(launch)
+            trace = self._trace
+            if trace is None or trace.details.bytes != size:  # of a loop's calls one report serves all
+                details = Details("straight", "", kernel.group_shape, bytes=size, frozen=self._frozen)
+                trace = self._trace = Trace(self._target.name, self._target.backward, details)
+            return made, trace
+        details = Details(frozen=self._frozen, bytes=size)
         call = _Call(self._node, values, result, lambda v: self._arguments(v, args, kwargs))
-        return self._route.run(call, details)
+        made = self._route.run(call, details)
+        return made, Trace(self._target.name, self._target.backward, details)
 
     def _arguments(
         self, values: Mapping[str, Any], args: Sequence[Any], kwargs: Mapping[str, Any]

@@ -109,7 +109,7 @@ class Target:
         reserved = [i for i, n in enumerate(self.names) if n in CALL_WORDS]
         self.positional = len(self.names) if self.by_position else reserved[-1] + 1 if reserved else 0
         binds_gradients = self.backward or any(p.kind == "tensor" for p in self.parameters)
-        self.plans = Plans(self.device, binds_gradients, bool(self.mapping))
+        self.plans = Plans(self.device, binds_gradients, bool(self.mapping), self.backward)
         self.overwrites = any(is_in_place(p) for p in self.parameters)
         self.routes: dict[object, Any] = {}
         self.checked_kinds: set[object] = set()

@@ -19,7 +19,7 @@ from slanglab.device import is_software
 
 __all__ = ["Strategy", "choose", "least"]
 
-_LEAST = {"software": 1 << 13, "hardware": 1 << 22}
+_LEAST = {"software": 1 << 13, "hardware": 1 << 16}
 
 
 @dataclass(frozen=True)
