@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.metadata
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -11,7 +10,8 @@ from pathlib import Path
 
 import slangpy as spy
 
-from slanglab import paths
+from slanglab import caches as on_disk
+from slanglab import progress
 from slanglab.errors import DeviceError
 
 __all__ = [
@@ -25,18 +25,20 @@ __all__ = [
     "open_device",
     "probe",
     "provide_current",
+    "slang_session",
 ]
 
 BACKENDS = ("vulkan", "cuda", "d3d12", "metal")
 """The backends that slangpy can run calls on; its `cpu` and `wgpu` devices cannot."""
 
+_FIRST = "setting up the caches, which happens once and takes some seconds"
+
 _TITLES = {"vulkan": "Vulkan", "cuda": "CUDA", "d3d12": "D3D12", "metal": "Metal"}
 
 
-def caches() -> tuple[Path, Path]:
-    """Return the folders of the module and shader caches, one pair per slangpy version."""
-    folder = paths.cache() / f"slangpy-{importlib.metadata.version('slangpy')}"
-    return folder / "modules", folder / "shaders"
+def caches() -> tuple[Path | None, Path | None]:
+    """Return the folders of the module and shader caches that this process uses; None for what is done without."""
+    return on_disk.current()
 
 
 def _has_cuda_driver() -> bool:
@@ -67,17 +69,26 @@ def describe(device: spy.Device) -> str:
     return f"{_TITLES.get(device.info.type.name, device.info.type.name)}, {device.info.adapter_name}"
 
 
-def _usable(folder: Path) -> bool:
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError:
-        return False
-    return os.access(folder, os.W_OK | os.X_OK)
-
-
 def _open(backend: str) -> spy.Device:
-    folders = caches()
-    modules, shaders = folders if all(_usable(f) for f in folders) else (None, None)
+    found = on_disk.prepare()
+    try:
+        device = _open_with(backend, found.modules, found.shaders)
+        if found.cold:
+            with progress.work(_FIRST, stoppable=False, at_once=True):
+                slang_session(device, found.modules).load_module("slangpy")
+    finally:
+        on_disk.settle()
+    return device
+
+
+def slang_session(device: spy.Device, modules: Path | None) -> spy.SlangSession:
+    """Return a new Slang session for cells; what one of them puts in the cache of modules, the others find there."""
+    return device.create_slang_session(
+        compiler_options={"include_paths": [spy.SHADER_PATH]}, cache_path=modules
+    )
+
+
+def _open_with(backend: str, modules: Path | None, shaders: Path | None) -> spy.Device:
     return spy.Device(
         type=getattr(spy.DeviceType, backend),
         # Hot reload watches folders that cells do not have, and one bad reload invalidates every module.
@@ -116,7 +127,8 @@ def open_device(name: str = "auto") -> spy.Device:
     failures: list[str] = []
     for backend in wanted:
         try:
-            device = _open(backend)
+            with progress.work("opening the device", stoppable=False, at_once=True):
+                device = _open(backend)
         except Exception as error:  # slangpy raises RuntimeError, the driver whatever it likes
             failures.append(f"{_TITLES[backend]}: {str(error).splitlines()[0] if str(error) else error!r}")
             continue

@@ -21,7 +21,8 @@ from slangpy.native_func import BaseModule
 from slangpy.reflection import SlangProgramLayout
 
 from slanglab import guard
-from slanglab.device import caches
+from slanglab.caches import settle
+from slanglab.device import caches, slang_session
 
 __all__ = ["CellModule", "SlangSession"]
 
@@ -68,15 +69,12 @@ class SlangSession:
     def __init__(self, device: spy.Device) -> None:
         modules, _ = caches()
         self.device = device
-        self.session = device.create_slang_session(
-            compiler_options={"include_paths": [spy.SHADER_PATH]},
-            cache_path=modules if modules.is_dir() else None,
-        )
+        self.session = slang_session(device, modules)
         self._held: list[_Held] = []
         self._provided: set[str] = set()
         self._texts: guard.Texts | None = guard.Texts(self.session)
         # With no modules in the cache yet this session makes them first: a worker that is ended while it writes them would spoil them.
-        if any(modules.glob("slangpy*")):
+        if modules is not None and any(modules.rglob("slangpy.slang-module")):
             guard.prepare(self._texts)
 
     def provide(self, name: str, source: str) -> None:
@@ -104,6 +102,8 @@ class SlangSession:
         module = CellModule(guard.load(self.session, name, source))
         if self._texts is not None:
             guard.prepare(self._texts)
+        if not self._held:
+            settle()  # the first load of a session may have added modules to the cache
         self._held.append(_Held(module.layout, cell, tuple(structs)))
         return module
 

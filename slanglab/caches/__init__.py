@@ -1,0 +1,218 @@
+"""slangpy's two caches on disk: the compiled slangpy module, and the target code of kernels.
+
+Whatever is wrong with them ends here, before slangpy opens them: a folder that is not the user's, a full or read-only disk, files cut
+off, changed or left unfinished. What is broken is made anew, what cannot be used is done without, and one warning says so.
+
+`prepare` is called before a device is opened, `settle` when it is open. In between the first process on a machine has the caches alone,
+so that a second notebook waits for the first set-up instead of repeating it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.metadata
+import os
+import shutil
+import threading
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from time import sleep
+
+from slanglab import paths, progress
+from slanglab.caches import folders, seals
+from slanglab.caches.seals import Seal
+
+__all__ = ["CacheWarning", "Caches", "current", "prepare", "report", "settle", "usual"]
+
+_LONGEST_WAIT = 20.0  # seconds for another process to set the caches up
+_SEAL = "seal"
+
+
+class CacheWarning(UserWarning):
+    """A cache was made anew, or is done without; results are the same, only later."""
+
+
+@dataclass(frozen=True)
+class Caches:
+    """The folders to give to slangpy.
+
+    Attributes
+    ----------
+    modules, shaders : Path or None
+        None where there is no place for them.
+    cold : bool
+        True where slangpy's own module has to be compiled first, which takes seconds.
+    """
+
+    modules: Path | None
+    shaders: Path | None
+    cold: bool = False
+
+
+class _Place:
+    """The folder that this process has its caches in, chosen once."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self.folder: Path | None = None
+        self.private = False
+        self.lock: folders.InUse | None = None
+        self.seal = Seal()
+        self.found = Caches(None, None)
+        self.notes: list[str] = []
+        self._choose(usual())
+
+    def _choose(self, wanted: Path) -> None:
+        try:
+            if discarded := folders.make(wanted):
+                self.note(f"{discarded}, so that the caches in it were thrown away")
+            if not folders.room(wanted):
+                raise folders.Unusable(f"there is no room for {wanted}")
+            self.lock = folders.InUse(wanted / "in-use")
+            self.folder = wanted
+            folders.free_readers(wanted / "shaders" / "rhi" / "lock.mdb")
+        except (folders.Unusable, OSError) as why:
+            folders.sweep_private()
+            self.folder = folders.make_private()
+            self.private = self.folder is not None
+            instead = "this session has private ones" if self.private else "this session goes without"
+            self.note(f"the caches cannot be used: {why}; {instead}", hint=True)
+            if self.folder is not None:
+                self.lock = folders.InUse(self.folder / "in-use")
+                atexit.register(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def note(self, text: str, hint: bool = False) -> None:
+        """Warn of something, and keep it for `report`."""
+        self.notes.append(text)
+        if hint:
+            text += ", and compiles what others have ready; `export SLANGLAB_CACHE=FOLDER` names a folder of yours"
+        warnings.warn(f"SlangLab: {text}", CacheWarning, stacklevel=2)
+
+    def begin(self) -> None:
+        """Have the folder, alone where nobody else uses it; wait for one that is setting it up."""
+        if self.lock is None or self.lock.take_alone() or self.lock.share():
+            return
+        with progress.work("waiting for another notebook, which sets up the caches") as work:
+            while not self.lock.share() and work.seconds < _LONGEST_WAIT:
+                work.tick()
+                sleep(0.05)
+
+    def check(self) -> Caches:
+        """Mend what is in the folder."""
+        if self.folder is None:
+            return Caches(None, None)
+        modules, shaders = self.folder / "modules", self.folder / "shaders"
+        known = seals.load(self.folder / _SEAL)
+        self.seal = known or Seal()
+        try:
+            for inside in (modules, shaders, shaders / "rhi"):
+                self._folder(inside)
+            self._check_modules(modules)
+            usable = self._check_shaders(shaders, fresh=known is None)
+        except OSError as error:
+            self.note(
+                f"the caches in {self.folder} cannot be mended ({error.strerror}); this session goes without"
+            )
+            return Caches(None, None)
+        cold = not any(modules.rglob("slangpy.slang-module"))
+        return Caches(modules, shaders if usable else None, cold)
+
+    def _folder(self, path: Path) -> None:
+        if path.is_symlink() or (path.exists() and not path.is_dir()):
+            path.unlink()
+            self.note(f"{path} was no folder, and is made anew")
+        path.mkdir(mode=0o700, exist_ok=True)
+
+    def _check_modules(self, modules: Path) -> None:
+        if self.lock is not None and self.lock.alone:
+            for path in seals.unfinished(modules):
+                path.unlink(missing_ok=True)
+        reasons = []
+        for path, reason in seals.broken_modules(modules, self.seal).items():
+            folders.remove(path)
+            reasons += [reason] if reason else []
+        if reasons:
+            self.note(f"the cache of compiled modules was broken ({reasons[0]}), and is made anew")
+
+    def _check_shaders(self, shaders: Path, fresh: bool) -> bool:
+        database = shaders / "rhi"
+        file = database / "data.mdb"
+        if fresh and file.exists():
+            reason = ""  # of an earlier version of SlangLab, or the seal was lost: nothing is known of it
+        elif not (reason := seals.broken_shaders(shaders, self.seal)):
+            return True
+        aside = shaders / f"rhi.broken-{os.getpid()}"
+        try:
+            # Set aside at once, so that another process that has it open goes on with what it has.
+            os.replace(database, aside)
+            database.mkdir(mode=0o700)
+        except OSError:  # where open files cannot be moved
+            self.note(f"the cache of kernels is broken ({reason}) and in use; this session goes without")
+            return False
+        shutil.rmtree(aside, ignore_errors=True)
+        if reason:
+            self.note(f"the cache of kernels was broken ({reason}), and is made anew")
+        return True
+
+    def finish(self) -> None:
+        """Seal the caches as they are, and let others use them."""
+        if self.folder is None:
+            return
+        if not self.private:
+            sealed = seals.make(self.folder / "modules", self.folder / "shaders", self.seal)
+            if sealed != self.seal and seals.save(sealed, self.folder / _SEAL):
+                self.seal = sealed
+        if self.lock is not None and self.lock.alone:
+            self.lock.share()
+
+
+_lock = threading.RLock()
+_place: _Place | None = None
+
+
+def usual() -> Path:
+    """Return the folder of both caches, one for each version of slangpy."""
+    return paths.cache() / f"slangpy-{importlib.metadata.version('slangpy')}"
+
+
+def prepare() -> Caches:
+    """Return caches that slangpy can open; what is wrong with them is mended or done without, with a warning.
+
+    A few milliseconds where nothing happened to them since they were sealed; else they are read, 0.1 s for 100 MB.
+    """
+    global _place
+    with _lock:
+        if _place is None or _place.process != os.getpid():
+            _place = _Place()
+        _place.begin()
+        _place.found = _place.check()
+        return _place.found
+
+
+def current() -> tuple[Path | None, Path | None]:
+    """Return the folders of modules and shaders that this process uses, prepared at the first call."""
+    with _lock:
+        if _place is None or _place.process != os.getpid():
+            prepare()
+            settle()
+        assert _place is not None
+        return _place.found.modules, _place.found.shaders
+
+
+def settle() -> None:
+    """Seal the caches after something was added to them, and let other processes use them.
+
+    At the end of the process this happens by itself.
+    """
+    with _lock:
+        if _place is not None and _place.process == os.getpid():
+            _place.finish()
+
+
+def report() -> tuple[str, ...]:
+    """Return what was wrong with the caches in this process, in sentences."""
+    return tuple(_place.notes) if _place is not None else ()
+
+
+atexit.register(settle)
