@@ -49,13 +49,13 @@ ALLOWED: Mapping[str, str] = {
 }
 """The variables that a child is given, and why; a star stands for any end of a name.
 
-Not in it, on purpose: LD_PRELOAD and its like, PYTHONSTARTUP and PYTHONPATH (a child gets its parent's `sys.path`, after its own),
+Not in it, on purpose: LD_PRELOAD and its like, PYTHONSTARTUP and PYTHONPATH (a child gets its parent's `sys.path`),
 tokens and keys.
 """
 
 _SECRETS = ("TOKEN", "SECRET", "PASSWORD", "CREDENTIAL", "APIKEY", "API_KEY")
 _MAIN = (
-    "import json, sys; own = json.loads(sys.argv[1]); sys.path += [p for p in own['path'] if p not in sys.path]; "
+    "import json, sys; own = json.loads(sys.argv[1]); sys.path[:] = own['path']; "
     "from slanglab import children; children.run(own)"
 )
 _PIPE = 1 << 20  # bytes that a pipe takes before a writer has to wait, where the system allows it
@@ -292,9 +292,18 @@ def start(module: str, options: Mapping[str, Any] | None = None) -> Child:
 
 
 def _path() -> list[str]:
-    """Return where modules are found: as here, but not in the notebook's folder, unless SlangLab itself is in it."""
-    found = [p for p in sys.path if os.path.isabs(p) and not _same(p, ".")]
-    return [*found, str(Path(__file__).resolve().parents[1])]
+    """Return where modules are found: as here, so that they are the same, but not in the notebook's folder unless SlangLab is there.
+
+    A file in the notebook's folder could take the place of a module; here it may, being the user's choice.
+    """
+    own = str(Path(__file__).resolve().parents[1])
+    found = []
+    for entry in sys.path:
+        if _same(entry or ".", own):
+            found.append(own)
+        elif os.path.isabs(entry) and not _same(entry, "."):
+            found.append(entry)
+    return list(dict.fromkeys([*found, own]))
 
 
 def _same(one: str, other: str) -> bool:

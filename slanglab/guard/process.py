@@ -260,6 +260,8 @@ def _read(child: children.Child, inbox: queue.SimpleQueue[dict[str, Any] | str])
     except protocol.FrameError as error:
         why = f"its process gave an answer that is none: {error}"
     inbox.put(why)
+    # One that says no more is of no use, and one that has ended is to leave the table of processes: Jupyter waits for that at its end.
+    child.kill()
 
 
 def _number(value: Any) -> int:
