@@ -26,7 +26,7 @@ from slanglab.engine.parameters import Parameter
 from slanglab.engine.quick import FIXED, LARGEST, Grid, Quick, is_flat, never, write_out
 from slanglab.engine.runs import Trace
 
-__all__ = ["Plan", "Plans", "may_plan"]
+__all__ = ["Plan", "Plans", "least", "may_plan"]
 
 _Tensor = spy.Tensor
 _KEPT = 256
@@ -44,6 +44,13 @@ _LEAST_HALF = 2**11
 _LEAST_SPREAD = 64
 """The same where arrays may be spread over a larger call, each along an axis of its own: one has an axis of length 1, or `.map` is used.
 Without those each shape is the end of the largest one, and the call is as large as that."""
+
+
+
+def least(device: spy.Device) -> int:
+    """Return the elements from which a call on a device is large, whatever it is."""
+    return _LEAST_SOFTWARE if is_software(device) else _LEAST_HARDWARE
+
 
 _USES_BEFORE_WRITTEN_OUT = 8
 """Writing a key out costs as much as some 50 calls gain by it."""
@@ -135,7 +142,7 @@ class Plans:
         self, device: spy.Device, binds_gradients: bool, mapped: bool = False, backward: bool = False
     ) -> None:
         self._device = device
-        self._limit = _LEAST_SOFTWARE if is_software(device) else _LEAST_HARDWARE
+        self._limit = least(device)
         self._backward = backward
         self._mapped = mapped
         self._known: dict[Key, Plan] = {}
@@ -245,12 +252,11 @@ class Plans:
 
     def is_large(self, values: Iterable[Any]) -> bool:
         """Tell whether a call with such arguments is large enough for a choice of its kernel to pay."""
-        given = tuple(values)
+        given = list(values)
         most = 0
-        for value in given:
+        for value in given:  # which grows by the fields of what it holds
             if isinstance(value, Mapping):
-                if self.is_large(value.values()):
-                    return True
+                given += value.values()
             elif hasattr(value, "get_this"):
                 return True  # an instance, whose tensors are looked at later
             elif (shape := _shape(value)) is not None:

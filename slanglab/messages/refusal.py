@@ -41,7 +41,9 @@ def describe(value: object) -> str:
 def text_of(exc: BaseException) -> str:
     """Return an exception's text, or its type where it has none to give."""
     try:
-        return str(exc)
+        first = exc.args[0] if exc.args else None
+        # What a kernel's own call raises, which a function node would turn into text.
+        return str(first["message"] if isinstance(first, dict) and "message" in first else exc)
     except Exception:
         return type(exc).__name__
 

@@ -5,7 +5,7 @@ import pytest
 import slangpy as spy
 
 import slanglab
-from slanglab.engine import straight
+from slanglab.engine.plans import least
 from slanglab.errors import ArgumentError, CallError
 
 SOURCE = """
@@ -294,7 +294,7 @@ def large(device):
 
 
 def test_fields_that_every_thread_reads_are_summed(large, rng):
-    n = max(1 << 18, straight.least(slanglab.current().device))
+    n = max(1 << 18, least(slanglab.current().device))
     values = rng.uniform(0.5, 1.5, n).astype(np.float32)
     x, r = slanglab.tensor(values), seeded(np.zeros(n))
     fields = {

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import slanglab
-from slanglab.engine import straight
+from slanglab.engine.plans import least
 
 SOURCE = """
 import slangpy;
@@ -20,7 +20,7 @@ def m(device):
 
 def count():
     """Elements for which a straight kernel pays on this device, and not a whole number of groups."""
-    return max(100_000, straight.least(slanglab.current().device) + 37)
+    return max(100_000, least(slanglab.current().device) + 37)
 
 
 def large():
