@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 import importlib.metadata
 import os
+import re
 import shutil
 import threading
 import warnings
@@ -23,10 +24,14 @@ from slanglab import paths, progress
 from slanglab.caches import folders, seals
 from slanglab.caches.seals import Seal
 
-__all__ = ["CacheWarning", "Caches", "current", "prepare", "report", "settle", "usual"]
+__all__ = ["CacheWarning", "Caches", "current", "heard", "prepare", "report", "settle", "usual"]
 
 _LONGEST_WAIT = 20.0  # seconds for another process to set the caches up
 _SEAL = "seal"
+_ABOUT_A_CACHE = re.compile(
+    r"Failed to (?:write to cache|read from cache|write cached slang module|rename cached slang module"
+    r"|delete cache|open cache)[^\n]*"
+)
 
 
 class CacheWarning(UserWarning):
@@ -61,6 +66,8 @@ class _Place:
         self.seal = Seal()
         self.found = Caches(None, None)
         self.notes: list[str] = []
+        self.failing = False
+        """Whether slangpy said that it could not use them."""
         self._choose(usual())
 
     def _choose(self, wanted: Path) -> None:
@@ -173,7 +180,11 @@ _place: _Place | None = None
 
 def usual() -> Path:
     """Return the folder of both caches, one for each version of slangpy."""
-    return paths.cache() / f"slangpy-{importlib.metadata.version('slangpy')}"
+    try:
+        version = importlib.metadata.version("slangpy")
+    except importlib.metadata.PackageNotFoundError:  # the doctor asks on machines that lack it
+        version = "none"
+    return paths.cache() / f"slangpy-{version}"
 
 
 def prepare() -> Caches:
@@ -208,6 +219,24 @@ def settle() -> None:
     with _lock:
         if _place is not None and _place.process == os.getpid():
             _place.finish()
+
+
+def heard(message: str) -> bool:
+    """Tell whether a message that slangpy logged is about a cache it could not use; the first is a warning, the others are the same.
+
+    slangpy says so for each kernel: on a disk that is full by now, at every first call.
+    """
+    found = _ABOUT_A_CACHE.search(message)
+    if found is None:
+        return False
+    with _lock:
+        if _place is not None and not _place.failing:
+            _place.failing = True
+            why = found[0].rpartition(": ")[2].strip()
+            _place.note(
+                f"the caches cannot be written any more ({why}); what is compiled from now on is not kept"
+            )
+    return True
 
 
 def report() -> tuple[str, ...]:

@@ -32,6 +32,7 @@ __all__ = [
     "remove",
     "room",
     "sweep_private",
+    "unusable",
 ]
 
 PRIVATE = "slanglab-caches-"
@@ -133,12 +134,8 @@ def make(folder: Path) -> str:
         found = folder.lstat()
     except OSError as error:
         raise Unusable(f"{folder} cannot be made ({error.strerror})") from None
-    if stat.S_ISLNK(found.st_mode):
-        raise Unusable(f"{folder} is a link to another place")
-    if not stat.S_ISDIR(found.st_mode):
-        raise Unusable(f"{folder} is no folder")
-    if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
-        raise Unusable(f"{folder} belongs to {owner(folder)}")
+    if reason := unusable(folder, found):
+        raise Unusable(reason)
     discarded = ""
     try:
         if os.name == "posix" and stat.S_IMODE(found.st_mode) & 0o077:
@@ -150,6 +147,17 @@ def make(folder: Path) -> str:
     except OSError as error:
         raise Unusable(f"{folder} cannot be written ({error.strerror})") from None
     return discarded
+
+
+def unusable(folder: Path, found: os.stat_result) -> str:
+    """Return why a folder that is there cannot hold the caches; empty where it can."""
+    if stat.S_ISLNK(found.st_mode):
+        return f"{folder} is a link to another place"
+    if not stat.S_ISDIR(found.st_mode):
+        return f"{folder} is no folder"
+    if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
+        return f"{folder} belongs to {owner(folder)}"
+    return ""
 
 
 def _empty(folder: Path) -> None:

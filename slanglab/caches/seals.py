@@ -53,7 +53,7 @@ class Seal:
 def _stamp(path: Path) -> _Stamp:
     found = path.lstat()
     if not stat.S_ISREG(found.st_mode):
-        raise OSError(f"{path} is no file")
+        raise OSError("it is no file")
     return found.st_size, found.st_mtime_ns, found.st_ino
 
 
@@ -195,6 +195,8 @@ def broken_shaders(shaders: Path, seal: Seal) -> str:
             return str(error.strerror or error)
         if stamp == seal.shaders:
             return ""
+        if stamp[0] == 0 and seal.values:
+            return "it is empty"
         try:
             reason = _broken(file, seal)
             if not reason or _stamp(file) == stamp:

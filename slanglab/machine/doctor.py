@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Literal
 
 from slanglab import paths
+from slanglab.caches import usual as usual_caches
+from slanglab.caches.examine import examine as examine_caches
 from slanglab.machine import libraries, probe, vulkan
 from slanglab.machine.apt import upstream_version
 from slanglab.machine.commands import slanglab_command
@@ -302,6 +304,8 @@ def _adapters(answers: Sequence[probe.Answer]) -> tuple[Finding, ...]:
 
 def _caches() -> tuple[Finding, ...]:
     findings = [_folder("cache", paths.cache()), _folder("settings", paths.config())]
+    for state in examine_caches(usual_caches()):
+        findings.append(Finding(state.name, "ok" if state.right else "warning", state.what))
     system = libraries.folder()
     if system.is_dir():
         findings.append(Finding("unpacked", "ok", f"{system}, {_megabytes(system)}"))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from IPython.core.error import UsageError
 
 import slanglab
+from slanglab import caches
 from slanglab import device as devices
 from slanglab.errors import SlangLabError
 from slanglab.settings import KEYS
@@ -53,10 +54,11 @@ def _overview(lab: Lab) -> str:
         ("slanglab", slanglab.__version__),
         ("slangpy", importlib.metadata.version("slangpy")),
         ("device", device),
-        ("module cache", str(modules)),
-        ("shader cache", f"{shaders}{_cache_use(lab)}"),
+        ("module cache", str(modules or "done without")),
+        ("shader cache", f"{shaders}{_cache_use(lab)}" if shaders else "done without"),
         ("modules", cells),
     ]
+    rows.extend(("caches", note) for note in caches.report())
     rows.extend(("settings", problem) for problem in lab.settings.problems)
     return "\n".join(f"{label:<13} {value}" for label, value in rows)
 
