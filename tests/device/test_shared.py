@@ -399,6 +399,11 @@ def test_vectors_of_halves(device, m, rng):
     x = (rng.integers(-512, 512, n) / 1024).astype(np.float16)  # twice of it is exact
     given = _tensor(device, np.ones((1, 3), np.float16), "half3")
     spec = _specs(m.half_three)[0]
+    if (
+        given.storage.struct_size != 6
+    ):  # CUDA pads it to 8 bytes; the call then says what a half holds (engine/shared/additions.py)
+        assert not worth(given, (n,), spec)
+        return
     assert worth(given, (n,), spec)
     m.half_three.bwds(
         wrap(given, n, spec),

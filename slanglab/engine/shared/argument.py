@@ -65,7 +65,7 @@ def worth(value: Any, call_shape: tuple[int, ...], spec: Parameter) -> bool:
         and math.prod(call_shape) >= _WORTH * values
         and gradient.shape == value.shape
         and gradient.is_contiguous()
-        # Metal pads a float3 to 16 bytes; the cells lie without gaps.
+        # Metal pads a float3 to 16 bytes, CUDA a half3 to 8; the cells lie without gaps.
         and storage.struct_size == size * math.prod(value.dtype.shape.as_tuple())
     )
 
