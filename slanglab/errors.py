@@ -11,7 +11,14 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import ClassVar
 
-__all__ = ["ArgumentError", "CallError", "DeviceError", "NameNotFoundError", "SlangLabError"]
+__all__ = [
+    "ArgumentError",
+    "CallError",
+    "DeviceError",
+    "DeviceGoneError",
+    "NameNotFoundError",
+    "SlangLabError",
+]
 
 
 class SlangLabError(Exception):
@@ -83,6 +90,10 @@ class NameNotFoundError(SlangLabError, AttributeError, KeyError):
 
 class DeviceError(SlangLabError):
     """No device, a device that cannot do what was asked, or a tensor of another device."""
+
+
+class DeviceGoneError(DeviceError):
+    """What was asked for is on a device that is lost, was given up or is closed; nothing can be read from it."""
 
 
 class CallError(SlangLabError, ValueError, RuntimeError):

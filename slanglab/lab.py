@@ -11,7 +11,7 @@ from pathlib import Path
 import slangpy as spy
 
 from slanglab import device as devices
-from slanglab import guard
+from slanglab import guard, waiting
 from slanglab.cells.compiler import Program
 from slanglab.cells.module import SlangModule
 from slanglab.cells.session import CellSession, Ran, Request
@@ -22,7 +22,9 @@ from slanglab.engine.runs import Run
 from slanglab.log import LogCapture
 from slanglab.memory import give_back
 from slanglab.settings import Settings
+from slanglab.succession import Succession
 from slanglab.tensors import kernels, mended
+from slanglab.waiting import methods as blocking
 from slanglab.widgets import report
 
 __all__ = ["Lab", "compile", "current", "last_run", "sync", "timing"]
@@ -42,6 +44,7 @@ class Lab:
         self.log = LogCapture()
         self._device: spy.Device | None = None
         self._others: dict[str, spy.Device] = {}
+        self.succession = Succession(self._suspend, self._replace)
         self.control = Control(Policy.of(self.settings))
         guard.switch(self.settings["guard"] == "on")
         self.cells = CellSession(
@@ -51,7 +54,9 @@ class Lab:
             self.roots,
             self._finished,
             self.control,
+            self.ready,
         )
+        waiting.describe_work(self._running)
 
     def configure(self, name: str, value: str) -> None:
         """Change a setting, for this session and later ones.
@@ -79,22 +84,62 @@ class Lab:
             When nothing answers, or in a forked child, where the parent's device would block for ever.
         """
         devices.check_process()
+        self.ready()
         if self._device is None:
-            self.log.install()
-            self.mend()
-            self._device = devices.open_device(os.environ.get("SLANGLAB_DEVICE") or self.settings["device"])
+            self._open(os.environ.get("SLANGLAB_DEVICE") or self.settings["device"])
+            if self.cells.is_released:
+                self.cells.rebuild()
+        assert self._device is not None
         return self._device
+
+    def _open(self, name: str) -> None:
+        self.log.install()
+        self.mend()
+        self._device = devices.open_device(name)
+        self.succession.adopt(self._device)
+
+    def ready(self) -> None:
+        """See to it that the device can be used.
+
+        A device that a wait was interrupted for is waited for, with `slanglab.waiting.PATIENCE`; one that is lost, or that does not end its
+        work, is replaced by a new one, with every cell, and a message says which tensors are gone.
+        """
+        if not self.succession.settled:
+            self.succession.settle()
+
+    def sync(self) -> None:
+        """Wait until the device has done all that was submitted, as long as it takes."""
+        if self._device is not None:
+            waiting.wait(self._device, forever=True)
+
+    def _running(self) -> str:
+        """Return the name of the function that was called last."""
+        return self.control.last[0].function if self.control.last is not None else ""
+
+    def _suspend(self) -> None:
+        self.cells.suspend()
+
+    def _replace(self) -> tuple[str, list[str]]:
+        """Open a device in the place of one that is gone; return it in words, and the cells that do not compile there."""
+        assert self._device is not None
+        name = self._device.info.type.name
+        self.close()
+        self._open(name)
+        failures = self.cells.rebuild()
+        return devices.describe(self._device), [cell for cell, _ in failures]
 
     @staticmethod
     def mend() -> None:
-        """Put SlangLab's methods in the place of slangpy's where those lose data or time; `unmend` takes them away."""
+        """Put SlangLab's methods in the place of slangpy's where those lose data, time or Interrupt; `unmend` takes them away."""
         mended.install()
+        blocking.install()
         building.install()
 
     @staticmethod
     def unmend() -> None:
         """Put slangpy's own methods back."""
         mended.uninstall()
+        blocking.uninstall()
         building.uninstall()
 
     @property
@@ -123,8 +168,11 @@ class Lab:
         DeviceError
             When the device does not open; the current one then stays.
         """
+        self.ready()
         if self._device is not None and self._device.info.type.name == name:
             return []
+        if self._device is not None:
+            waiting.wait(self._device)  # its modules cannot be let go of while one runs
         self.log.install()
         device = self._others.pop(name, None) or devices.open_device(name)
         if self._device is not None:
@@ -134,10 +182,14 @@ class Lab:
             self.cells.release()
             self._others[self._device.info.type.name] = self._device
         self._device = device
+        self.succession.adopt(device)
         return self.cells.rebuild()
 
     def reset(self) -> list[tuple[str, CompileError]]:
         """Close the device, open it again and compile every cell there; every tensor is lost.
+
+        A device that does not end its work in a second is given up. What was on it stays in memory then, and the processor cores or
+        the GPU that it works on stay busy until the process ends.
 
         Returns
         -------
@@ -148,22 +200,24 @@ class Lab:
         self.close()
         if name is None:
             return []
-        self.log.install()
-        self._device = devices.open_device(name)
+        self._open(name)
         return self.cells.rebuild()
 
     def close(self) -> None:
         """Close the device, and those switched away from; the texts of the cells stay."""
         if self._device is None:
             return
-        self.cells.release()
         opened = [self._device, *self._others.values()]
+        for device in opened:
+            self.succession.quiet(device)
+        self.cells.release()
         self._device, self._others = None, {}
+        self.succession.adopt(None)
         for device in opened:
             kernels.drop(device)
         give_back()  # a module that is still referenced keeps some 260 MB of a closed device
         for device in opened:
-            device.close()
+            self.succession.close(device)
         del opened, device
         give_back()
 
@@ -291,9 +345,7 @@ def sync() -> None:
 
     Calls return before their kernels end; time them with this before and behind.
     """
-    lab = current()
-    if lab.is_open:
-        lab.device.wait()
+    current().sync()
 
 
 @contextmanager

@@ -16,13 +16,14 @@ import slangpy as spy
 from slangpy.core.function import FunctionNode
 from slangpy.core.native import FunctionNodeType
 
+from slanglab import waiting
 from slanglab.engine import dispatch, overloads
 from slanglab.engine.dispatch import Target
 from slanglab.engine.quick import MISSED
 from slanglab.errors import SlangLabError
 from slanglab.text import symbols
 
-__all__ = ["FunctionSource", "SlangFunction", "release_all"]
+__all__ = ["FunctionSource", "SlangFunction", "release_all", "suspend_all"]
 
 _resolved: weakref.WeakSet[SlangFunction] = weakref.WeakSet()
 """Proxies that hold slangpy's objects: one of them alone would keep a closed device's memory."""
@@ -33,6 +34,12 @@ def release_all() -> None:
     for function in list(_resolved):
         function.release()
     _resolved.clear()
+
+
+def suspend_all() -> None:
+    """Make every proxy ask for its version again at its next call, by way of the lab, and keep what it has until then."""
+    for function in list(_resolved):
+        function.suspend()
 
 
 class Running(Protocol):
@@ -119,6 +126,7 @@ class SlangFunction(spy.Function):  # type: ignore[misc]
         self._source = source
         # The cell, the version that `_cached` is of, and the target of a function that has one: one attribute for what each call reads.
         self._current: tuple[Running, object, Target | None] = source.cell, None, None
+        self._suspended: tuple[Running, object, Target | None] | None = None
         self._path = path
         self._shown = shown
         self._parent = parent
@@ -132,7 +140,11 @@ class SlangFunction(spy.Function):  # type: ignore[misc]
 
     def _targets(self) -> list[Target]:
         version = self._source.version()
+        if self._suspended is not None:
+            self._current, self._suspended = self._suspended, None
         if version is not self._current[1]:
+            if self._cached:  # kernels of the old version may still be running
+                waiting.until_idle(self._cached[0].device, self._cached)
             if self._parent is None or self._modifier is None:
                 found = self._source.targets(self._path)
                 self._cached = [target for target, _ in found]
@@ -148,6 +160,12 @@ class SlangFunction(spy.Function):  # type: ignore[misc]
     def release(self) -> None:
         """Let go of slangpy's objects; the next call looks them up again."""
         self._current, self._cached, self._declared = (self._source.cell, None, None), [], []
+        self._suspended = None
+
+    def suspend(self) -> None:
+        """Ask for the version at the next call, even where it has not changed."""
+        if self._suspended is None:
+            self._suspended, self._current = self._current, (self._source.cell, None, None)
 
     def _target(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Target:
         targets = self._targets()

@@ -35,11 +35,19 @@ class CellGraph(Generic[P]):
         Replaced when the lab opens another device (`rebuild`).
     now : callable
         The clock; tests give their own.
+    retire : callable, optional
+        Told of each program that another takes the place of, or that is forgotten, before the graph lets go of it.
     """
 
-    def __init__(self, compiler: Compiler[P], now: Callable[[], datetime] = datetime.now) -> None:
+    def __init__(
+        self,
+        compiler: Compiler[P],
+        now: Callable[[], datetime] = datetime.now,
+        retire: Callable[[P], None] = lambda _: None,
+    ) -> None:
         self._compiler = compiler
         self._now = now
+        self._retire = retire
         self._cells: dict[str, Cell[P]] = {}
         self._held: weakref.WeakSet[Cell[P]] = weakref.WeakSet()
         """Cells that were forgotten, as long as somebody holds a function of theirs: those go on running."""
@@ -176,6 +184,8 @@ class CellGraph(Generic[P]):
         if cell is not None:
             cell.forgotten = True
             self._held.add(cell)
+            if cell.good is not None:
+                self._retire(cell.good.program)
         return cell
 
     def rebuild(self, compiler: Compiler[P], *, keep: bool = False) -> list[tuple[Cell[P], CompileError]]:
@@ -210,6 +220,8 @@ class CellGraph(Generic[P]):
                     cell.good = cell.released = None
                 continue
             cell.released = None
+            if cell.good is not None:
+                self._retire(cell.good.program)
             cell.good = replace(version, program=program, warnings=warnings, built_on=renames)
         return failures
 
@@ -261,6 +273,8 @@ class CellGraph(Generic[P]):
         internal = f"{_NOT_IDENTIFIER.sub('_', cell.key)}__v{next(self._serial)}"
         program, warnings = self._compiler.compile(internal, unit, renames)
         number = cell.good.number + 1 if cell.good else 1
+        if cell.good is not None:
+            self._retire(cell.good.program)
         cell.good = Version(number, internal, unit, renames, program, warnings, self._now())
 
     def _follow(self, cell: Cell[P], outcome: Outcome[P]) -> None:

@@ -59,6 +59,10 @@ class Surroundings(Protocol):
         """Tell whether a cell, or one that it imports, may print."""
         ...
 
+    def ready(self) -> None:
+        """See to it that the device can be used: one that is lost or was given up is replaced, with every version."""
+        ...
+
 
 class CellAccess:
     """The names of one cell, in whichever version it runs now; a `FunctionSource` for the proxies."""
@@ -78,6 +82,7 @@ class CellAccess:
         SlangLabError
             When there is none.
         """
+        self._around.ready()
         if self.cell.good is None:
             raise SlangLabError(
                 f"{self.shown} has no version that runs", hint="run its cell again; its last compile failed"

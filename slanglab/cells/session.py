@@ -15,9 +15,10 @@ from typing import Any
 
 import slangpy as spy
 
+from slanglab import waiting
 from slanglab.cells import defaults
 from slanglab.cells.compiler import Program, SlangCompiler, without_version
-from slanglab.cells.function import release_all
+from slanglab.cells.function import release_all, suspend_all
 from slanglab.cells.graph import CellGraph
 from slanglab.cells.module import CellAccess, SlangModule
 from slanglab.cells.report import CellReport
@@ -103,6 +104,8 @@ class CellSession:
         What follows a call of a function that may print; it returns what was printed.
     control : Control
         How calls are made.
+    ready : callable
+        See to it that the device can be used; it may call `release` and `rebuild`.
     """
 
     def __init__(
@@ -113,8 +116,10 @@ class CellSession:
         roots: Callable[[], Sequence[Path]],
         finished: Callable[[Program], str],
         control: Control,
+        ready: Callable[[], None],
     ) -> None:
         self._device = device
+        self.ready = ready
         self._describe = describe
         self._log = log
         self.finished = finished
@@ -167,7 +172,7 @@ class CellSession:
         """The graph; the first use opens the device."""
         if self._graph is None:
             self._compiler = SlangCompiler(self._device(), self._log)
-            self._graph = CellGraph(self._compiler)
+            self._graph = CellGraph(self._compiler, retire=_retire)
         return self._graph
 
     def access(self, cell: Cell[Program]) -> CellAccess:
@@ -188,6 +193,11 @@ class CellSession:
             raise SlangLabError(f"there is no cell called {name!r}", hint=f"there are: {names or 'none yet'}")
         return SlangModule(self.access(cell))
 
+    @property
+    def is_released(self) -> bool:
+        """Whether there are cells whose programs were let go of, and not compiled again."""
+        return self._graph is not None and self._compiler is None
+
     def rebuild(self) -> list[tuple[str, CompileError]]:
         """Compile every cell again on the lab's device, which has changed; return the cells that do not compile there."""
         self._defaults = defaults.Defaults()
@@ -195,6 +205,10 @@ class CellSession:
             return []
         self._compiler = SlangCompiler(self._device(), self._log)
         return [(cell.key, error) for cell, error in self._graph.rebuild(self._compiler)]
+
+    def suspend(self) -> None:
+        """Make every function ask `ready` at its next call."""
+        suspend_all()
 
     def release(self) -> None:
         """Let go of every compiled program, so that the device can be closed; the texts stay and `rebuild` compiles them."""
@@ -213,6 +227,8 @@ class CellSession:
         graph, old = self._graph, self._compiler
         if graph is None or old is None or self._edits < max(_EDITS_IN_A_SESSION, len(self.cells())):
             return
+        if not waiting.is_idle(old.device):
+            return  # what runs holds on to the old session
         self._edits = 0
         self._compiler = SlangCompiler(self._device(), self._log, old)
         failures = graph.rebuild(self._compiler, keep=True)
@@ -358,6 +374,10 @@ class CellSession:
             diagnostics=tuple(warnings),
         )
         return Ran(report, access, SlangModule(access))
+
+
+def _retire(program: Program) -> None:
+    waiting.until_idle(program.device, program)
 
 
 _SERVED_BY_DOORS = frozenset({"overloaded", "intrinsic-name", "parameter-name", "static-method"})

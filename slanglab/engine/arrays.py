@@ -14,12 +14,15 @@ from typing import Any
 import numpy as np
 import slangpy as spy
 
+from slanglab import waiting
 from slanglab.engine.parameters import Parameter
 from slanglab.errors import ArgumentError
 from slanglab.tensors.create import from_array
 from slanglab.values import describe_value, is_torch
 
 __all__ = ["Converter", "contiguous"]
+
+_AGAIN = "make it again on the current device: `slanglab.tensor(array)`"
 
 _NUMERIC = "fiub"
 
@@ -128,12 +131,13 @@ class Converter:
     def _tensor(self, tensor: Any, spec: Parameter, where: str) -> Any:
         device = tensor.device
         if device is not self.device and device != self.device:
+            if (gone := waiting.gone(device)) is not None:
+                raise self.refuse(spec, tensor, f"is on a device that is no more ({gone})", _AGAIN, where)
             raise self.refuse(
                 spec,
                 tensor,
                 f"lives on another device ({_device(device)}) than the function ({_device(self.device)})",
-                "make it again on the current device: `slanglab.tensor(array)`; "
-                "`%slang device list` shows which one is current",
+                f"{_AGAIN}; `%slang device list` shows which one is current",
                 where,
             )
         shape = tensor.shape.as_tuple()

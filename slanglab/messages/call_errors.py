@@ -11,14 +11,19 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, cast
 
-from slanglab.errors import CallError
+from slanglab import waiting
+from slanglab.errors import CallError, DeviceGoneError
 from slanglab.messages import refused_arguments as arguments
 from slanglab.messages import refused_kernels as kernels
 from slanglab.messages.hints import python_hint
 from slanglab.messages.refusal import KernelError, Refusal, describe, first_line, text_of
 from slanglab.text.diagnostics import Diagnostic
 
-__all__ = ["KernelError", "describe", "explain"]
+__all__ = ["KernelError", "LostInCallError", "describe", "explain"]
+
+
+class LostInCallError(CallError, DeviceGoneError):
+    """The device was lost, and the call with it."""
 
 
 def explain(
@@ -47,6 +52,10 @@ def explain(
         With slangpy's own text in `details`. This function does not raise.
     """
     try:
+        if (gone := waiting.explain_loss(exc)) is not None:
+            return LostInCallError(
+                f"{function}: {gone.message}", function=function, hint=gone.hint, details=text_of(exc)
+            )
         return _as_slangpys(_explain(Refusal(exc, function, dict(values or {}), messages)), exc)
     except Exception:
         details = text_of(exc)

@@ -8,6 +8,7 @@ from typing import Any
 import slangpy as spy
 from IPython.display import display
 
+from slanglab import waiting
 from slanglab.cells.report import CellReport
 from slanglab.cells.versions import CompileError
 from slanglab.errors import CallError, SlangLabError
@@ -85,6 +86,9 @@ class Formatters:
         self._before = {}
 
     def _tensor(self, tensor: Any, **_kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        if waiting.gone(tensor.device) is not None:
+            self._twin = id(tensor), str(tensor)
+            return {"text/plain": self._twin[1]}, {}
         data, metadata = automatic.mimebundle(tensor, self._shell)
         self._twin = id(tensor), data["text/plain"]
         return data, metadata

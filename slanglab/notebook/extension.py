@@ -5,13 +5,16 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from slanglab import caches
 from slanglab.engine.probing.report import GradCheck
 from slanglab.errors import SlangLabError
 from slanglab.lab import current
 from slanglab.notebook.display import Formatters
+from slanglab.notebook.gone import names_on
 from slanglab.notebook.magics import SlangMagics, lift_comments, wrap_errors
 from slanglab.notebook.old_calls import OldCalls
 from slanglab.notebook.work_line import WorkLine
+from slanglab.waiting import explain_loss
 from slanglab.widgets import check_html
 
 __all__ = ["Extension", "load_ipython_extension", "unload_ipython_extension"]
@@ -42,10 +45,12 @@ class Extension:
         GradCheck.drawer = check_html.html
         self._lab.log.install()
         self._lab.mend()
+        self._lab.succession.names = self._names
 
     def unload(self) -> None:
         """Take back what `load` registered; the lab stays, so that a reload finds its device and cells."""
         self._lab.unmend()
+        self._lab.succession.names = None
         self._lab.log.remove()
         SlangLabError.presenter = None
         GradCheck.drawer = None
@@ -60,10 +65,24 @@ class Extension:
             manager.magics[kind].pop("slang", None)
         manager.registry.pop(type(self._magics).__name__, None)
 
-    def _after_cell(self, _result: Any) -> None:
+    def _names(self, device: Any) -> list[str]:
+        return names_on(self._shell.user_ns, self._shell.user_ns_hidden, device)
+
+    def _after_cell(self, result: Any) -> None:
+        """Replace a device that was lost or given up in this cell, then show what slangpy logged."""
+        error = getattr(result, "error_in_exec", None)
+        if isinstance(error, Exception):
+            explain_loss(error)  # also where nobody of ours saw it, as in a dispatch of the user's own
+        try:
+            self._lab.succession.replace_if_gone()
+        except SlangLabError as failure:  # no device opens any more; the next use says so again
+            print(f"slanglab: {failure}", file=sys.stderr)
+        self._show_log()
+
+    def _show_log(self) -> None:
         """Show what slangpy logged and nobody claimed, such as messages of the user's own devices."""
         for record in self._lab.log.take():
-            if record.level in ("warn", "error", "fatal"):
+            if record.level in ("warn", "error", "fatal") and not caches.heard(record.text):
                 print(f"slangpy {record.level}: {record.text.strip()}", file=sys.stderr)
 
 

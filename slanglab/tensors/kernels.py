@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from slanglab import paths
+from slanglab import paths, waiting
 from slanglab.device import is_software
 
 __all__ = ["FORMATS", "Format", "drop", "group_size", "has_wide", "kept", "kernel", "load", "source"]
@@ -100,6 +100,7 @@ def group_size(device: Any) -> int:
 
 def kept(device: Any, key: tuple[object, ...], make: Callable[[], Any]) -> Any:
     """Return what `make` gave for `key` on this device, made at the first call and kept until the device is closed or dropped."""
+    waiting.check(device)
     kernels = _shelf(device).kernels
     if key not in kernels:
         kernels[key] = make()

@@ -15,18 +15,43 @@ from typing import Any
 import numpy as np
 import slangpy as spy
 
+from slanglab import waiting
 from slanglab.errors import ArgumentError
 from slanglab.scalars import SCALARS, type_name
 from slanglab.tensors.clear import clear as _clear
 from slanglab.tensors.clear import clear_end
 from slanglab.tensors.kernels import kept
 from slanglab.values import describe_value
+from slanglab.waiting import reads
 
 __all__ = ["install", "installed", "uninstall"]
 
-_NAMES = ("clear", "copy_from_numpy", "from_numpy", "to_numpy", "with_grads", "zeros", "zeros_like")
+_NAMES = (
+    "__str__",
+    "clear",
+    "copy_from_numpy",
+    "from_numpy",
+    "to_numpy",
+    "to_torch",
+    "with_grads",
+    "zeros",
+    "zeros_like",
+)
 _own = {name: spy.Tensor.__dict__[name] for name in _NAMES}
 """slangpy's methods, by name."""
+
+_DEVICE_LOCAL = spy.MemoryType.device_local
+
+
+def _call(name: str, *args: Any, **kwargs: Any) -> Any:
+    """Call slangpy's method; where it fails because the device is lost, say that."""
+    try:
+        return _own[name](*args, **kwargs)
+    except RuntimeError as error:
+        gone = waiting.explain_loss(error)
+        if gone is None:
+            raise
+        raise gone from error
 
 
 @functools.wraps(_own["clear"], updated=())
@@ -36,25 +61,27 @@ def _mended_clear(self: Any, cmd: Any = None) -> None:
 
 @functools.wraps(_own["zeros"], updated=())
 def _mended_zeros(*args: Any, **kwargs: Any) -> Any:
-    made = _own["zeros"](*args, **kwargs)
+    made = _call("zeros", *args, **kwargs)
     clear_end(made)
     return made
 
 
 @functools.wraps(_own["zeros_like"], updated=())
 def _mended_zeros_like(other: Any) -> Any:
-    made = _own["zeros_like"](other)
+    _check_there(other)
+    made = _call("zeros_like", other)
     clear_end(made)
     return made
 
 
 @functools.wraps(_own["copy_from_numpy"], updated=())
 def _mended_copy_from_numpy(self: Any, data: Any) -> None:
+    _check_there(self)
     if isinstance(data, np.ndarray):
         data = _uploadable(self, data)
         if data.size == 0:
             return
-    _own["copy_from_numpy"](self, data)
+    _call("copy_from_numpy", self, data)
 
 
 @functools.wraps(_own["from_numpy"], updated=())
@@ -63,12 +90,15 @@ def _mended_from_numpy(device: Any, ndarray: Any, *args: Any, **kwargs: Any) -> 
         # slangpy copies as many bytes as there are elements, from the first on, whatever the strides
         ready = np.ascontiguousarray(ndarray, ndarray.dtype.newbyteorder("="))
         ndarray = ready if ready.flags.writeable and ready.flags.c_contiguous else ready.copy()
-    return _own["from_numpy"](device, ndarray, *args, **kwargs)
+    return _call("from_numpy", device, ndarray, *args, **kwargs)
 
 
 @functools.wraps(_own["to_numpy"], updated=())
 def _mended_to_numpy(self: Any) -> Any:
-    array = _own["to_numpy"](self)
+    array = _small(self)
+    if array is not None:
+        return array
+    array = reads.around(self.device, lambda: _own["to_numpy"](self))
     if array.dtype != np.bool_:
         return array
     storage = self.storage
@@ -78,10 +108,23 @@ def _mended_to_numpy(self: Any) -> Any:
     return where != 0
 
 
+@functools.wraps(_own["to_torch"], updated=())
+def _mended_to_torch(self: Any, *args: Any, **kwargs: Any) -> Any:
+    return reads.around(self.device, lambda: _own["to_torch"](self, *args, **kwargs))
+
+
+@functools.wraps(_own["__str__"], updated=())
+def _mended_str(self: Any) -> Any:
+    if (what := waiting.gone(self.device)) is not None:
+        # A string that raises would break tracebacks and debuggers; this one says it.
+        return f"<tensor of {type_name(self.dtype.full_name)}, shape {self.shape.as_tuple()}; its values are gone: {what}>"
+    return reads.around(self.device, lambda: _own["__str__"](self))
+
+
 @functools.wraps(_own["with_grads"], updated=())
 def _mended_with_grads(self: Any, grad_in: Any = None, grad_out: Any = None, zero: bool | None = None) -> Any:
     if grad_in is None and grad_out is None:
-        made = _own["with_grads"](self, zero=False)
+        made = _call("with_grads", self, zero=False)
         if zero is None or zero:
             _clear(made.grad_out)
         return made
@@ -98,10 +141,12 @@ def _mended_with_grads(self: Any, grad_in: Any = None, grad_out: Any = None, zer
 
 
 _MENDED: dict[str, Any] = {
+    "__str__": _mended_str,
     "clear": _mended_clear,
     "copy_from_numpy": _mended_copy_from_numpy,
     "from_numpy": staticmethod(_mended_from_numpy),
     "to_numpy": _mended_to_numpy,
+    "to_torch": _mended_to_torch,
     "with_grads": _mended_with_grads,
     "zeros": staticmethod(_mended_zeros),
     "zeros_like": staticmethod(_mended_zeros_like),
@@ -123,6 +168,7 @@ def install() -> None:
       by axes of length 1, is taken as well), in any layout and byte order; else it raises `ArgumentError`.
     - `from_numpy` takes arrays of any layout and byte order, read-only ones too.
     - `to_numpy` reads bools as they are kept.
+    - `to_numpy`, `to_torch` and `str` wait so that Interrupt works, and refuse tensors of a device that is lost, given up or closed.
     - `with_grads` leaves the values of gradients that it is given, unless `zero=True` is written out, and refuses gradients of
       another shape, element type or device with `ArgumentError`.
     """
@@ -154,6 +200,41 @@ def _check_gradient(tensor: Any, name: str, gradient: Any) -> None:
             given=f"{type_name(gradient.dtype.full_name)}, shape {gradient.shape.as_tuple()}{where}",
             hint="pass `slangpy.Tensor.zeros_like(t)` or nothing: `t.with_grads()` makes one",
         )
+
+
+def _check_there(tensor: Any) -> None:
+    if isinstance(tensor, spy.Tensor):
+        waiting.check(tensor.device)
+
+
+@functools.cache
+def _plain(full_name: str, shape: tuple[int, ...]) -> tuple[np.dtype[Any], int] | None:
+    """Return numpy's type and the bytes of an element that is a number or a vector; None for other elements."""
+    dtype = _scalar(full_name)
+    if dtype is None or dtype == np.bool_ or len(shape) > 1:
+        return None
+    return dtype, dtype.itemsize * math.prod(shape)
+
+
+def _small(tensor: Any) -> np.ndarray[Any, Any] | None:
+    """Return the values of a small contiguous tensor of numbers; None for others."""
+    count = tensor.element_count
+    if not 0 < count <= reads.SMALL:
+        return None
+    element = tensor.dtype
+    inner = element.shape.as_tuple()
+    plain = _plain(element.full_name, inner)
+    storage = tensor.storage
+    if (
+        plain is None
+        or plain[1] != storage.struct_size
+        or tensor.memory_type != _DEVICE_LOCAL
+        or not tensor.is_contiguous()
+    ):
+        return None
+    dtype, size = plain
+    found = reads.small(storage, int(tensor.offset) * size, count * size)
+    return None if found is None else found.view(dtype).reshape((*tensor.shape.as_tuple(), *inner))
 
 
 @functools.cache

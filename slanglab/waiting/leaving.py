@@ -1,0 +1,139 @@
+"""Leaving a process whose device does not stop.
+
+At its end slangpy closes its devices and frees their pipelines, which waits for kernels that run, for ever if one is endless. Where a
+device is still at work then, nothing of slangpy's is freed: its own clean-up is taken out, every object of its types gets one
+reference that nobody gives back, and the process ends where C's `exit` begins, with the status that it was to have.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import gc
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import slangpy as spy
+
+__all__ = ["devices_from", "install", "keep_for_ever"]
+
+_GRACE = 0.2  # seconds that work may take to end when the process does
+_LAST = 2.0  # seconds after which a process that still does not end is ended
+_kept = False
+_open_devices: Callable[[], list[spy.Device]] = list
+
+
+def keep_for_ever() -> None:
+    """Give every object of slangpy's that exists a reference that nobody gives back.
+
+    What is freed of a device with endless work (a pipeline, a module, the device) blocks for ever, and Python frees what the user
+    no longer holds: all of it has to stay, the user's own objects too. Takes some 0.1 s.
+    """
+    global _kept
+    _kept = True
+    increase = ctypes.pythonapi.Py_IncRef
+    increase.argtypes, increase.restype = [ctypes.py_object], None
+    types: dict[type, bool] = {}
+    seen: set[int] = set()
+    everything = gc.get_objects()
+    for found in everything:
+        for one in (found, *gc.get_referents(found)):
+            kind = type(one)
+            native = types.get(kind)
+            if native is None:
+                native = types[kind] = any(
+                    str(getattr(k, "__module__", "")).startswith("slangpy") for k in kind.__mro__[:-1]
+                )
+            if native and id(one) not in seen:
+                seen.add(id(one))
+                increase(one)
+    # The extension's own module closes all devices when it is freed.
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0].startswith("slangpy"):
+            increase(module)
+
+
+def devices_from(open_devices: Callable[[], list[spy.Device]]) -> None:
+    """Say what lists the devices that are open; slangpy lists closed ones too, and crashes when one is asked."""
+    global _open_devices
+    _open_devices = open_devices
+
+
+class _Slangpys:
+    """Equal to slangpy's own function among those that run at exit; `atexit` shows it to whatever it is asked to take out."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return type(other).__name__ == "nb_func"
+
+
+def _is_stuck() -> bool:
+    """Tell whether a device is still at work, after a grace."""
+    marks = []
+    for device in _open_devices():
+        try:
+            marks.append((device, device.submit_command_buffer(device.create_command_encoder().finish())))
+        except Exception:  # noqa: S112  # a closed or a lost device has nothing to do
+            continue
+    end = time.perf_counter() + _GRACE
+    while marks:
+        marks = [(d, m) for d, m in marks if not _finished(d, m)]
+        if marks and time.perf_counter() >= end:
+            return True
+        if marks:
+            time.sleep(1e-3)
+    return False
+
+
+def _finished(device: Any, mark: int) -> bool:
+    try:
+        return bool(device.is_submit_finished(mark))
+    except Exception:  # closed or lost meanwhile
+        return True
+
+
+def _leave() -> None:
+    forked = os.getpid() != _process  # the threads of the devices are not here
+    if not (_kept or (_open_devices() if forked else _is_stuck())):
+        return
+    keep_for_ever()
+    atexit.unregister(_Slangpys())  # type: ignore[arg-type]  # it is compared, never called
+    try:
+        library = ctypes.CDLL(None)
+        on_exit, end = library.on_exit, library._exit
+    except (OSError, AttributeError, TypeError):  # not glibc
+        atexit.unregister(_leave)
+        atexit._run_exitfuncs()
+        _end_now()
+        return
+    on_exit(end, None)
+    # What else may wait for the device at the end, with the lock held, ends here.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, _LAST)
+
+
+def _end_now() -> None:
+    """End the process where its status cannot be kept: 1 after an error that nobody caught, else 0."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            continue
+    os._exit(1 if getattr(sys, "last_value", None) is not None else 0)
+
+
+_process = os.getpid()
+
+
+def install() -> None:
+    """Register for the end of the process, behind everything registered so far; a second time moves it behind what came since."""
+    atexit.unregister(_leave)
+    atexit.register(_leave)
+
+
+install()

@@ -1,0 +1,140 @@
+"""slangpy's methods that block, replaced while SlangLab is loaded by ones that wait so that Interrupt works.
+
+They are those of `Device`, `Buffer`, `Texture`, `Fence` and `QueryPool`; those of `Tensor` are in `slanglab.tensors.mended`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import slangpy as spy
+
+from slanglab.errors import DeviceGoneError
+from slanglab.waiting import reads
+from slanglab.waiting.watch import State, check, explain_loss, of, wait, wait_for
+
+__all__ = ["install", "installed", "uninstall"]
+
+_READS: tuple[tuple[type, tuple[str, ...]], ...] = (
+    (spy.Buffer, ("to_numpy", "to_torch")),
+    (spy.Texture, ("to_numpy", "to_bitmap")),
+)
+_WRITES: tuple[tuple[type, tuple[str, ...]], ...] = (
+    (spy.Buffer, ("copy_from_numpy",)),
+    (spy.Texture, ("copy_from_numpy",)),
+)
+_own: dict[tuple[type, str], Any] = {}
+_ours: dict[tuple[type, str], Any] = {}
+
+
+def _replace(kind: type, name: str, make: Callable[[Any], Callable[..., Any]]) -> None:
+    own = kind.__dict__.get(name)
+    if own is not None:
+        _own[kind, name] = own
+        _ours[kind, name] = functools.wraps(own, updated=())(make(own))
+
+
+def _reading(own: Any) -> Callable[..., Any]:
+    def read(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return reads.around(self.device, lambda: own(self, *args, **kwargs))
+
+    return read
+
+
+def _writing(own: Any) -> Callable[..., Any]:
+    def write(self: Any, *args: Any, **kwargs: Any) -> Any:
+        check(self.device)
+        try:
+            return own(self, *args, **kwargs)
+        except RuntimeError as error:
+            gone = explain_loss(error)
+            if gone is None:
+                raise
+            raise gone from error
+
+    return write
+
+
+def _buffer_to_numpy(own: Any) -> Callable[..., Any]:
+    def read(self: Any) -> Any:
+        found = (
+            reads.small(self, 0, self.size) if self.desc.memory_type == spy.MemoryType.device_local else None
+        )
+        return reads.around(self.device, lambda: own(self)) if found is None else found
+
+    return read
+
+
+def _cursor(own: Any) -> Callable[..., Any]:
+    def read(self: Any, *args: Any, **kwargs: Any) -> Any:
+        resource = self.resource
+        if resource is None or self.is_loaded:
+            return own(self, *args, **kwargs)
+        return reads.around(resource.device, lambda: own(self, *args, **kwargs))
+
+    return read
+
+
+def _waiting(own: Any) -> Callable[..., Any]:
+    def waits(self: Any, *args: Any, **kwargs: Any) -> Any:
+        wait(self)
+        return own(self, *args, **kwargs)
+
+    return waits
+
+
+def _wait_for_submit(_: Any) -> Callable[..., Any]:
+    def waits(self: Any, id: int) -> None:
+        wait_for(self, id)
+
+    return waits
+
+
+def _closing(own: Any) -> Callable[..., Any]:
+    def close(self: Any) -> None:
+        state = of(self).state
+        if state in (State.GIVEN_UP, State.FORKED):
+            return  # closing it would block for ever
+        if state is State.OPEN:
+            with contextlib.suppress(DeviceGoneError):
+                wait(self)
+        own(self)
+
+    return close
+
+
+for _kind, _names in _READS:
+    for _name in _names:
+        _replace(_kind, _name, _buffer_to_numpy if (_kind, _name) == (spy.Buffer, "to_numpy") else _reading)
+for _kind, _names in _WRITES:
+    for _name in _names:
+        _replace(_kind, _name, _writing)
+# Making a pipeline blocks in some drivers while a kernel runs. Those of a deferred kind are made at the dispatch that follows.
+for _name in ("create_compute_pipeline", "create_compute_kernel", "create_ray_tracing_pipeline"):
+    _replace(spy.Device, _name, _waiting)
+for _name in ("load", "to_numpy", "find_element", "__getitem__"):
+    _replace(spy.BufferCursor, _name, _cursor)
+for _name in ("wait", "wait_for_idle", "flush_print", "flush_print_to_string"):
+    _replace(spy.Device, _name, _waiting)
+_replace(spy.Device, "wait_for_submit", _wait_for_submit)
+_replace(spy.Device, "close", _closing)
+
+
+def installed() -> bool:
+    """Tell whether the methods that wait are in place."""
+    return spy.Device.__dict__["wait"] is _ours[spy.Device, "wait"]
+
+
+def install() -> None:
+    """Put the methods that wait in place; a second time changes nothing."""
+    for (kind, name), method in _ours.items():
+        setattr(kind, name, method)
+
+
+def uninstall() -> None:
+    """Put slangpy's own methods back."""
+    for (kind, name), method in _own.items():
+        setattr(kind, name, method)

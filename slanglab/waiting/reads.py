@@ -1,0 +1,96 @@
+"""Bringing memory of the device back, without native code that blocks.
+
+A small read is a copy into a buffer that the host can see, which is then waited for: one submit, where slangpy's own makes one too but
+waits with the interpreter's lock held, and returns zeros when the device is lost. Large reads wait first, read as slangpy does, and
+then ask whether the device is still there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+import slangpy as spy
+
+from slanglab.waiting.watch import State, Watched, explain_loss, of
+
+__all__ = ["SMALL", "around", "small"]
+
+SMALL = 1 << 16
+"""Bytes up to which a read goes through a buffer of ours."""
+
+_SIZES = (1 << 8, 1 << 12, SMALL)
+_KEPT = 4  # buffers of each size
+_own_to_numpy = spy.Buffer.__dict__["to_numpy"]
+
+T = TypeVar("T")
+
+
+def small(buffer: spy.Buffer, offset: int, size: int) -> np.ndarray[Any, Any] | None:
+    """Return `size` bytes of a buffer from `offset` on, or None where that takes another way.
+
+    Raises
+    ------
+    DeviceGoneError, WaitInterrupted
+    """
+    if not 0 < size <= SMALL or (size | offset) & 3:
+        return None
+    device = buffer.device
+    watched = of(device)
+    if watched.state is not State.OPEN:
+        raise watched.error()
+    room = _SIZES[0] if size <= _SIZES[0] else _SIZES[1] if size <= _SIZES[1] else _SIZES[2]
+    free = watched.staging.setdefault(room, [])
+    try:
+        staging = free.pop()  # a thread at a time has it
+    except IndexError:
+        staging = _staging(device, room)
+        if staging is None:
+            return None
+    try:
+        encoder = device.create_command_encoder()
+        encoder.copy_buffer(staging, 0, buffer, offset, size)
+        submit = device.submit_command_buffer(encoder.finish())
+    except RuntimeError as error:
+        gone = explain_loss(error)
+        if gone is None:
+            raise
+        raise gone from error
+    watched.until(submit)
+    found: np.ndarray[Any, Any] = _own_to_numpy(staging)[:size].copy()
+    if len(free) < _KEPT:
+        free.append(staging)
+    return found
+
+
+def _staging(device: spy.Device, size: int) -> spy.Buffer | None:
+    try:
+        return device.create_buffer(
+            size=size, memory_type=spy.MemoryType.read_back, usage=spy.BufferUsage.copy_destination
+        )
+    except RuntimeError as error:
+        gone = explain_loss(error)
+        if gone is not None:
+            raise gone from error
+        return None  # a backend without such memory
+
+
+def around(device: spy.Device, read: Callable[[], T]) -> T:
+    """Wait for the device, read, and make sure that what was read is not that of a lost device.
+
+    Raises
+    ------
+    DeviceGoneError, WaitInterrupted
+    """
+    watched: Watched = of(device)
+    watched.until(watched.mark())
+    try:
+        found = read()
+    except RuntimeError as error:
+        gone = explain_loss(error)
+        if gone is None:
+            raise
+        raise gone from error
+    watched.mark()
+    return found
