@@ -412,7 +412,7 @@ def disk_fills_up(rig: Rig, rng: random.Random) -> Row | None:
     if not _mount("-t", "tmpfs", "-o", "size=64000000", "tmpfs", str(disk)):
         return None
     try:
-        process = rig.start(0, 0, 20, env={"SLANGLAB_CACHE": str(disk)})
+        process = rig.start(0, 0, 8, env={"SLANGLAB_CACHE": str(disk)})
         assert process.stdout is not None
         process.stdout.readline()  # the first kernel
         with (disk / "full").open("wb", buffering=0) as file:
@@ -423,7 +423,7 @@ def disk_fills_up(rig: Rig, rng: random.Random) -> Row | None:
                 pass
         full = rig.end(process)
         (disk / "full").unlink()
-        after = rig.run(0, 0, 20, env={"SLANGLAB_CACHE": str(disk)})
+        after = rig.run(0, 0, 8, env={"SLANGLAB_CACHE": str(disk)})
     finally:
         _unmount(disk)
     ok = full.right and after.right and len(full.warnings) <= 1
