@@ -58,6 +58,7 @@ _MAIN = (
     "import json, sys; own = json.loads(sys.argv[1]); sys.path[:] = own['path']; "
     "from slanglab import children; children.run(own)"
 )
+_LOOK = 0.01  # seconds between two looks at a process that was killed
 _PIPE = 1 << 20  # bytes that a pipe takes before a writer has to wait, where the system allows it
 _SWEPT = 24 * 3600.0  # seconds after which the folder of a process that is gone may be removed
 
@@ -178,12 +179,21 @@ class Child:
             if self._process.stdin is not None:
                 with contextlib.suppress(OSError):
                     self._process.stdin.close()
-        _keeper.do(self._bury)
+        _keeper.bury(self)
 
-    def _bury(self) -> None:
-        self._process.wait()
+    def end_of_output(self) -> None:
+        """End it and let go of its output; called by the thread that reads, when there is nothing more to read."""
+        self.kill()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+    def _buried(self) -> bool:
+        """Clear up after the process; return False while it is still ending."""
+        if self._process.poll() is None:
+            return False
         _live.discard(self)
         shutil.rmtree(self.folder, ignore_errors=True)
+        return True
 
     def _abandon(self) -> None:
         """Let go in a forked process, whose child it is not: close the pipes, so that its end is still seen by it."""
@@ -204,6 +214,7 @@ class _Keeper:
 
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._ending: list[Child] = []
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
@@ -214,11 +225,18 @@ class _Keeper:
                 self._thread.start()
         self._jobs.put(job)
 
+    def bury(self, child: Child) -> None:
+        self.do(lambda: self._ending.append(child))
+
     def _run(self) -> None:
         if hasattr(signal, "pthread_sigmask"):
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         while True:
-            self._jobs.get()()
+            try:
+                # A start does not wait for an end: a process with hundreds of megabytes takes a while to go.
+                self._jobs.get(timeout=_LOOK if self._ending else None)()
+            except queue.Empty:
+                self._ending = [c for c in self._ending if not c._buried()]
 
 
 _keeper = _Keeper()

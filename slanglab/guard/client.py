@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from slanglab import progress
-from slanglab.guard.errors import GuardWarning, KernelRefusedError
+from slanglab.guard.errors import CompileInterrupted, GuardWarning, KernelRefusedError
 from slanglab.guard.kernels import Kernel, Texts
 from slanglab.guard.process import Outcome, Worker
 from slanglab.guard.verdicts import Verdicts
@@ -152,9 +152,10 @@ class Guard:
                 self._finish(pending, work)
             except KernelRefusedError:
                 raise
-            except (
-                BaseException
-            ):  # Ctrl-C: whatever it was at, the next kernel finds a worker that is at nothing
+            except KeyboardInterrupt:
+                self._replace()
+                raise CompileInterrupted(f"{kernel.shown} was not compiled to the end") from None
+            except BaseException:  # whatever it was at, the next kernel finds a worker that is at nothing
                 self._replace()
                 raise
 
@@ -177,7 +178,9 @@ class Guard:
             if outcome.kind == "rejected":
                 return
             if worker is self._worker:
-                self._replace()
+                self.stop()
+            if attempt == 1 or outcome.kind in ("crash", "hang", "killed"):
+                self.start()
             if outcome.kind in ("crash", "hang"):
                 self._refuse(kernel, outcome.kind, outcome.why)
             outcomes.append(outcome)

@@ -6,13 +6,24 @@ from typing import Literal
 
 from slanglab.errors import SlangLabError
 
-__all__ = ["GuardWarning", "KernelRefusedError"]
+__all__ = ["CompileInterrupted", "GuardWarning", "KernelRefusedError"]
 
 _HAND = "split the function into smaller ones to find the part, or write its derivative by hand with `[BackwardDerivative(…)]`"
 
 
 class GuardWarning(UserWarning):
     """Kernels are compiled without the guard from now on."""
+
+
+class CompileInterrupted(KeyboardInterrupt):
+    """Ctrl-C while a kernel was compiled."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Tell IPython to show the message alone: it would take half a second to lay out the frames of the call."""
+        return [f"KeyboardInterrupt: {self}"]
+
+
+CompileInterrupted.__name__ = "KeyboardInterrupt"  # what a front end shows, and programs look for
 
 
 class KernelRefusedError(SlangLabError):

@@ -20,6 +20,7 @@ __all__ = ["Outcome", "Worker"]
 _MODULE = "slanglab.guard.worker"
 _STOPPED = 1.0  # seconds that a worker may be stopped for; Ctrl-Z in a terminal stops and continues it with its parent
 _STARTING = 60.0  # seconds; the very first start compiles slangpy's modules, some 4 s
+_KEPT = 16  # requests of which more is kept than the outcome that is waited for
 _LONGEST_STEP = 0.5  # seconds that one look counts for at most: while the notebook itself stood still, nothing was waited for
 _CRASHES = {
     getattr(signal, name): name
@@ -79,6 +80,7 @@ class Worker:
         self._sent: dict[int, set[str]] = {}
         self._number = 0
         self._forgotten: deque[int] = deque()
+        self._early: dict[int, list[dict[str, Any]]] = {}
         self.child = children.start(_MODULE)
         self._inbox: queue.SimpleQueue[dict[str, Any] | str] = queue.SimpleQueue()
         threading.Thread(
@@ -169,16 +171,20 @@ class Worker:
         """
         waited, stopped, at_target = 0.0, 0.0, False
         last = time.monotonic()
+        early = self._early.pop(number, [])
         while True:
             self.child.flush()
-            message = self._next(0.05)
+            message = early.pop(0) if early else self._next(0.05)
             now = time.monotonic()
             step, last = min(now - last, _LONGEST_STEP), now
             waited += step
             if isinstance(message, str):
+                self._inbox.put(message)  # for other threads that wait for this worker
                 return self._ended(message, at_target, seconds)
             if message is not None:
-                if message.get("id", number) != number and self._is_older(message, number):
+                other = message.get("id", number)
+                if other != number and isinstance(other, int) and 0 < other <= self._number:
+                    self._keep(other, message)
                     continue
                 was_ready = self.ready
                 found = self._understood(message, number, kernel.key)
@@ -202,11 +208,11 @@ class Worker:
         except queue.Empty:
             return None
 
-    @staticmethod
-    def _is_older(message: dict[str, Any], number: int) -> bool:
-        """Tell whether a message is about an earlier request, whose answer nobody waited for."""
-        about = message["id"]
-        return isinstance(about, int) and 0 < about < number
+    def _keep(self, number: int, message: dict[str, Any]) -> None:
+        """Keep what is said of another request, for which another thread waits, or nobody any more."""
+        self._early.setdefault(number, []).append(message)
+        if len(self._early) > _KEPT:
+            del self._early[min(self._early)]
 
     def _understood(self, message: dict[str, Any], number: int, key: str) -> Outcome | None:
         """Take a message in; return the outcome, if it tells that."""
@@ -261,7 +267,7 @@ def _read(child: children.Child, inbox: queue.SimpleQueue[dict[str, Any] | str])
         why = f"its process gave an answer that is none: {error}"
     inbox.put(why)
     # One that says no more is of no use, and one that has ended is to leave the table of processes: Jupyter waits for that at its end.
-    child.kill()
+    child.end_of_output()
 
 
 def _number(value: Any) -> int:
