@@ -46,7 +46,7 @@ class TerminalLine:
     def show(self, work: Work) -> None:
         """Write the line, cut at the terminal's edge."""
         width = shutil.get_terminal_size().columns
-        self._write(f"\x1b7\x1b[?7l{work.line[: width - 1]}\x1b[K\x1b[?7h\x1b8")
+        self._write(f"\x1b7\x1b[?7l\x1b[K{work.line[:width]}\x1b[?7h\x1b8")
 
     def hide(self) -> None:
         """Erase the line."""
