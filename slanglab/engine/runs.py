@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -12,6 +13,9 @@ import slangpy as spy
 from slanglab.engine.timing import Stopwatch
 
 __all__ = ["NOT_CHECKED", "Checked", "Details", "Run", "Trace", "bytes_of"]
+
+_WIDTH = 88
+"""Characters of a line of a report, which a cell of 700 pixels shows."""
 
 PathTaken = Literal["straight", "slangpy", "none"]
 
@@ -91,7 +95,18 @@ class Run:
     frozen: tuple[str, ...]
 
     def __str__(self) -> str:
-        return "\n".join(f"{name:<12} {text}" for name, text in self.rows())
+        indent = " " * 13
+        return "\n".join(
+            textwrap.fill(
+                text,
+                _WIDTH,
+                initial_indent=f"{name:<12} ",
+                subsequent_indent=indent,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+            for name, text in self.rows()
+        )
 
     __repr__ = __str__  # a notebook shows the last line of a cell by its repr
 
@@ -112,7 +127,8 @@ class Run:
             rows.append(("gradients", added))
             if self.frozen:
                 rows.append(("no gradient", ", ".join(self.frozen)))
-            rows.append(("check", self.check.text))
+            told = any(text.startswith(self.check.text) for text in self.warnings)
+            rows.append(("check", f"{self.check.verdict}, see the warning" if told else self.check.text))
         if self.prints:
             rows.append(("printed", f"{self.prints.count(chr(10)) + 1} lines"))
         rows.extend(("warning", text) for text in self.warnings)
