@@ -31,7 +31,7 @@ __all__ = [
 BACKENDS = ("vulkan", "cuda", "d3d12", "metal")
 """The backends that slangpy can run calls on; its `cpu` and `wgpu` devices cannot."""
 
-_FIRST = "setting up the caches, which happens once and takes some seconds"
+_FIRST = "setting up the caches, once"
 
 _TITLES = {"vulkan": "Vulkan", "cuda": "CUDA", "d3d12": "D3D12", "metal": "Metal"}
 
