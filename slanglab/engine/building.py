@@ -24,7 +24,7 @@ from slangpy.core.function import FunctionNode, PipelineType
 from slangpy.core.native import CallMode
 
 from slanglab import guard
-from slanglab.guard import Kernel, Pending, Texts
+from slanglab.guard import CompileInterrupted, Kernel, Pending, Texts
 
 __all__ = ["Guarded", "install", "seconds", "uninstall"]
 
@@ -79,8 +79,13 @@ class Guarded:
                 return
             if kind is None:
                 self._guard.finish(self._pending)
-            elif not issubclass(kind, Exception) and self._pending.worker is not None:
-                self._guard.abandon()  # Ctrl-C: nobody waits for the worker any more
+            elif not issubclass(kind, Exception):  # Ctrl-C: nobody waits for the worker any more
+                if self._pending.worker is not None:
+                    self._guard.abandon()
+                if kind is KeyboardInterrupt:
+                    raise CompileInterrupted(
+                        f"{self._pending.kernel.shown} was not compiled to the end"
+                    ) from None
         finally:
             _spent += time.perf_counter() - self._started
 

@@ -12,10 +12,11 @@ that stage; when it does not come back, the notebook says so and goes on.
 """
 
 from slanglab.guard.client import Guard, Pending, guard_for, is_on, prepare, stop_all, switch
-from slanglab.guard.errors import GuardWarning, KernelRefusedError
+from slanglab.guard.errors import CompileInterrupted, GuardWarning, KernelRefusedError
 from slanglab.guard.kernels import Kernel, Texts, load, texts_of
 
 __all__ = [
+    "CompileInterrupted",
     "Guard",
     "GuardWarning",
     "Kernel",
