@@ -17,18 +17,17 @@ import importlib
 import json
 import os
 import queue
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-__all__ = ["ALLOWED", "Child", "environment", "run", "start"]
+from slanglab.private import PrivateFolder
+
+__all__ = ["ALLOWED", "Child", "environment", "memory", "rss", "run", "start"]
 
 ALLOWED: Mapping[str, str] = {
     "PATH": "where programs are",
@@ -60,7 +59,6 @@ _MAIN = (
 )
 _LOOK = 0.01  # seconds between two looks at a process that was killed
 _PIPE = 1 << 20  # bytes that a pipe takes before a writer has to wait, where the system allows it
-_SWEPT = 24 * 3600.0  # seconds after which the folder of a process that is gone may be removed
 
 
 def environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -93,9 +91,10 @@ class Child:
         Its private folder.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], folder: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], private: PrivateFolder) -> None:
         self.pid = process.pid
-        self.folder = folder
+        self.folder = private.path
+        self._private = private
         self._process = process
         self._waiting = bytearray()
         self._lock = threading.Lock()
@@ -161,6 +160,10 @@ class Child:
             return "running"
         return "stopped" if found.si_code in (os.CLD_STOPPED, os.CLD_TRAPPED) else "ended"
 
+    def rss(self) -> int:
+        """Return the memory that it holds, in MB; 0 where the system does not say."""
+        return rss(self.pid)
+
     def wait(self, seconds: float) -> int | None:
         """Wait for the end; return the exit status, -n after signal n, or None when it has not ended by then."""
         try:
@@ -192,7 +195,7 @@ class Child:
         if self._process.poll() is None:
             return False
         _live.discard(self)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._private.remove()
         return True
 
     def _abandon(self) -> None:
@@ -332,10 +335,10 @@ def _same(one: str, other: str) -> bool:
 
 
 def _started(command: list[str]) -> Child:
-    _sweep()
-    folder = Path(tempfile.mkdtemp(prefix=f"slanglab-{os.getpid()}-"))  # readable by its owner alone
+    private = PrivateFolder("child")
+    folder = str(private.path)
     names = environment()
-    names |= {"TMPDIR": str(folder), "TMP": str(folder), "TEMP": str(folder)}
+    names |= {"TMPDIR": folder, "TMP": folder, "TEMP": folder}
     try:
         process = subprocess.Popen(  # noqa: S603  (our own interpreter and module)
             command,
@@ -348,9 +351,9 @@ def _started(command: list[str]) -> Child:
             close_fds=True,
         )
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        private.remove()
         raise
-    child = Child(process, folder)
+    child = Child(process, private)
     _live.add(child)
     return child
 
@@ -363,34 +366,12 @@ def _enlarge(descriptor: int) -> None:
             fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE)
 
 
-def _sweep() -> None:
-    """Remove folders of processes that were killed a while ago, and so could not do it themselves."""
-    if sys.platform == "win32":
-        return
-    for folder in Path(tempfile.gettempdir()).glob("slanglab-*-*"):
-        with contextlib.suppress(OSError, ValueError):
-            status = folder.lstat()
-            old = time.time() - status.st_mtime > _SWEPT
-            if old and status.st_uid == os.getuid() and not _runs(int(folder.name.split("-")[1])):
-                shutil.rmtree(folder, ignore_errors=True)
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
 @atexit.register
 def _end_all() -> None:
     for child in list(_live):
         with contextlib.suppress(OSError):
             child._process.kill()
-        shutil.rmtree(child.folder, ignore_errors=True)
+        child._private.remove()
 
 
 def _forked() -> None:
@@ -416,6 +397,24 @@ def run(own: Mapping[str, Any]) -> None:
     """
     _settle(own["parent"])
     importlib.import_module(own["module"]).main(own["options"])
+
+
+def rss(pid: int) -> int:
+    """Return the memory that a process holds, in MB; 0 where the system does not say."""
+    if sys.platform != "linux":
+        return 0
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def memory() -> int:
+    """Return the memory of the machine, in MB; 0 where the system does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
+    except (AttributeError, OSError, ValueError):
+        return 0
 
 
 def _settle(parent: int) -> None:

@@ -80,14 +80,14 @@ class _Place:
             self.folder = wanted
             folders.free_readers(wanted / "shaders" / "rhi" / "lock.mdb")
         except (folders.Unusable, OSError) as why:
-            folders.sweep_private()
-            self.folder = folders.make_private()
-            self.private = self.folder is not None
+            private = folders.make_private()
+            self.folder = private.path if private is not None else None
+            self.private = private is not None
             instead = "this session has private ones" if self.private else "this session goes without"
             self.note(f"the caches cannot be used: {why}; {instead}", hint=True)
-            if self.folder is not None:
-                self.lock = folders.InUse(self.folder / "in-use")
-                atexit.register(shutil.rmtree, self.folder, ignore_errors=True)
+            if private is not None:
+                self.lock = folders.InUse(private.path / "in-use")
+                atexit.register(private.remove)
 
     def note(self, text: str, hint: bool = False) -> None:
         """Warn of something, and keep it for `report`."""
@@ -134,7 +134,7 @@ class _Place:
     def _check_modules(self, modules: Path) -> None:
         if self.lock is not None and self.lock.alone:
             for path in seals.unfinished(modules):
-                path.unlink(missing_ok=True)
+                folders.remove(path)
         reasons = []
         for path, reason in seals.broken_modules(modules, self.seal).items():
             folders.remove(path)

@@ -18,11 +18,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from slanglab.private import PrivateFolder
+
 if sys.platform != "win32":
     import fcntl
 
 __all__ = [
-    "PRIVATE",
     "InUse",
     "Unusable",
     "free_readers",
@@ -31,12 +32,8 @@ __all__ = [
     "owner",
     "remove",
     "room",
-    "sweep_private",
     "unusable",
 ]
-
-PRIVATE = "slanglab-caches-"
-"""How the names of private folders begin."""
 
 _LEAST_ROOM = 48_000_000  # bytes: the compiled slangpy module and a first transaction, with some to spare
 _LOCK_MAGIC = b"\xde\xc0\xef\xbe"
@@ -188,32 +185,16 @@ def _try_writing(folder: Path) -> None:
         os.unlink(name)
 
 
-def make_private() -> Path | None:
+def make_private() -> PrivateFolder | None:
     """Make a folder for this process alone; None where there is no place for it."""
     try:
-        folder = Path(tempfile.mkdtemp(prefix=f"{PRIVATE}{os.getpid()}-"))
-        if room(folder):
-            return folder
-        folder.rmdir()
+        folder = PrivateFolder("caches")
     except OSError:
-        pass
+        return None
+    if room(folder.path):
+        return folder
+    folder.remove()
     return None
-
-
-def sweep_private() -> None:
-    """Remove the private folders of processes that ended without doing so."""
-    with _ignored():
-        for folder in Path(tempfile.gettempdir()).glob(f"{PRIVATE}*"):
-            with _ignored():
-                found = folder.lstat()
-                if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-                    continue
-                lock = InUse(folder / "in-use")
-                try:
-                    if lock.take_alone():
-                        shutil.rmtree(folder, ignore_errors=True)
-                finally:
-                    lock.close()
 
 
 def free_readers(lock: Path) -> None:

@@ -158,8 +158,11 @@ def _values(file: Path, before: Seal) -> dict[bytes, tuple[int, int, int]]:
 
 
 def unfinished(modules: Path) -> list[Path]:
-    """Return what a process left that ended while it wrote a module."""
-    return [path for path in modules.rglob("*.slang-module-*") if _UNFINISHED.fullmatch(path.name)]
+    """Return what a process left that ended while it wrote a module, a seal, or mended something."""
+    found = [path for path in modules.rglob("*.slang-module-*") if _UNFINISHED.fullmatch(path.name)]
+    for pattern in ("seal-*", "try-*", "shaders/rhi.broken-*"):
+        found += modules.parent.glob(pattern)
+    return found
 
 
 def broken_modules(modules: Path, seal: Seal) -> dict[Path, str]:

@@ -499,7 +499,7 @@ def private_of_a_killed(rig: Rig, rng: random.Random) -> Row:
     assert process.stdout is not None
     while (line := process.stdout.readline()) and not line.startswith("{"):
         pass
-    before = list(rig.temporary.glob("slanglab-caches-*"))
+    before = list(rig.temporary.glob("slanglab-private-*"))
     process.kill()
     process.communicate()
     run = rig.run()
