@@ -1,8 +1,12 @@
 // Bundles every src/*.widget.ts into one self-contained module under slanglab/static: anywidget imports the text from a
 // blob: address, where relative imports do not resolve, so nothing may be split off.
-import { readdirSync, statSync } from "node:fs";
+//
+// A widget's text travels with every view and is saved with every model of a notebook, so it is packed: what is written is a
+// small module that unpacks the real one, which a browser does in a few milliseconds. `--watch` writes it as it is.
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { deflateRawSync } from "node:zlib";
 import * as esbuild from "esbuild";
 
 const here = dirname(fileURLToPath(import.meta.url));
@@ -41,12 +45,37 @@ function minifiedCss() {
   };
 }
 
+/** @param {number} bytes */
+function kilobytes(bytes) {
+  return `${(bytes / 1e3).toFixed(1)} kB`;
+}
+
+/**
+ * A module that is what the module `text` is: it has the same default export, with `render` behind a promise.
+ * @param {Buffer} text
+ */
+function pack(text) {
+  const data = deflateRawSync(text, { level: 9 }).toString("base64");
+  return `const packed="${data}";
+const unpack=async()=>{
+const bytes=Uint8Array.from(atob(packed),c=>c.charCodeAt(0));
+const text=await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"))).blob();
+const url=URL.createObjectURL(new Blob([text],{type:"text/javascript"}));
+try{return (await import(/* webpackIgnore: true */url)).default}finally{URL.revokeObjectURL(url)}};
+let widget;
+export default{async render(host){return (await(widget??=unpack())).render(host)}};
+`;
+}
+
 if (watch) {
   await (await esbuild.context(options)).watch();
 } else {
   await esbuild.build(options);
   for (const name of widgets) {
     const file = join(outdir, name.replace(".widget.ts", ".js"));
-    console.log(`${file}: ${(statSync(file).size / 1e3).toFixed(1)} kB`);
+    const text = readFileSync(file);
+    const packed = pack(text);
+    writeFileSync(file, packed);
+    console.log(`${file}: ${kilobytes(packed.length)} (${kilobytes(text.length)} unpacked)`);
   }
 }

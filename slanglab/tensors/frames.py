@@ -27,6 +27,8 @@ class Choice:
         row0, row1, column0, column1, inside the tensor.
     block : (int, int)
         Rows and columns of elements per texel.
+    pooled : tuple of int
+        The axes that are reduced: each texel is over all elements along them.
     """
 
     row: int | None
@@ -35,10 +37,17 @@ class Choice:
     fixed: tuple[int, ...]
     window: Window
     block: tuple[int, int]
+    pooled: tuple[int, ...] = ()
 
 
 def choose(
-    shape: tuple[int, ...], vector: bool, index: Index, rows: int, cols: int, window: Window | None
+    shape: tuple[int, ...],
+    vector: bool,
+    index: Index,
+    rows: int,
+    cols: int,
+    window: Window | None,
+    pooled: tuple[int, ...] = (),
 ) -> Choice:
     """Choose rows, columns and channels of a picture.
 
@@ -58,6 +67,8 @@ def choose(
         Texels at most.
     window : (int, int, int, int), optional
         row0, row1, column0, column1; parts outside are cut off. None: all.
+    pooled : tuple of int
+        Axes to reduce; what `index` says of them does not matter.
 
     Raises
     ------
@@ -74,8 +85,14 @@ def choose(
         )
     free: list[int] = []
     fixed = [0] * len(shape)
+    if any(not 0 <= axis < len(shape) for axis in pooled):
+        raise ArgumentError(
+            f"There is no axis {max(pooled)} in a tensor of {len(shape)} axes.", argument="pooled"
+        )
     for axis, size in enumerate(shape):
         at = index[axis] if axis < len(index) else None
+        if axis in pooled:
+            continue
         if at is None:
             free.append(axis)
         elif -size <= at < size:
@@ -97,4 +114,4 @@ def choose(
     if any(n == 0 for axis, n in enumerate(shape) if axis not in (row, column, channel)):
         bottom, right = top, left  # an empty axis: there is no element at 0
     block = (max(1, math.ceil((bottom - top) / rows)), max(1, math.ceil((right - left) / cols)))
-    return Choice(row, column, channel, tuple(fixed), (top, bottom, left, right), block)
+    return Choice(row, column, channel, tuple(fixed), (top, bottom, left, right), block, pooled)

@@ -105,15 +105,23 @@ def window(array: Array, choice: Choice) -> Array:
     shown = [a for a in (choice.row, choice.column, choice.channel) if a is not None]
     if any(n == 0 for axis, n in enumerate(array.shape) if axis not in shown):
         return np.zeros((0, 0, 1), array.dtype)
-    at = tuple(slice(None) if axis in shown else n for axis, n in enumerate(choice.fixed))
-    part = array[at]  # the axes shown keep their order: row, column, channel
+    kept = [*shown, *choice.pooled]
+    at = tuple(slice(None) if axis in kept else n for axis, n in enumerate(choice.fixed))
+    # The axes shown keep their order: row, column, channel; those that are pooled come behind.
+    order = sorted(kept)
+    part = np.transpose(array[at], [order.index(axis) for axis in kept])
     full = part.reshape(
         1 if choice.row is None else array.shape[choice.row],
         1 if choice.column is None else array.shape[choice.column],
-        -1 if part.size else 1 if choice.channel is None else array.shape[choice.channel],
+        -1 if part.size else math.prod(array.shape[axis] for axis in kept[len(kept) - _inner(choice) :]),
     )
     top, bottom, left, right = choice.window
     return full[top:bottom, left:right]
+
+
+def _inner(choice: Choice) -> int:
+    """Return how many axes lie within a texel."""
+    return len(choice.pooled) + (choice.channel is not None)
 
 
 def picture(array: Array, choice: Choice) -> Picture:
@@ -148,7 +156,7 @@ def picture(array: Array, choice: Choice) -> Picture:
         choice.block,
         choice.window,
         choice.block == (1, 1) and channels == 1,
-        each if choice.channel is not None else None,
+        each if choice.channel is not None and not choice.pooled else None,
     )
 
 

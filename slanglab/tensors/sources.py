@@ -1,8 +1,10 @@
-"""What a summary is made from: the field of a tensor or of its gradient, or a NumPy array."""
+"""What a summary is made from: the field of a tensor or of its gradient, a NumPy array, a torch tensor."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,10 +14,69 @@ from slanglab.errors import ArgumentError
 from slanglab.tensors import host, kernels, layout
 from slanglab.tensors.layout import View
 
-__all__ = ["Source", "gradient_of", "is_tensor", "part", "source"]
+__all__ = ["Arrays", "Source", "arrays", "gradient_of", "is_tensor", "part", "source"]
 
 Source: TypeAlias = View | NDArray[Any]
 """One field of a tensor as the kernels read it, or a plain array."""
+
+
+@dataclass(frozen=True, eq=False)
+class Arrays:
+    """A value and its gradient on the host.
+
+    Attributes
+    ----------
+    value : ndarray
+    gradient : ndarray or None
+        Of the same shape.
+    device : str
+        Where they came from, in words.
+    """
+
+    value: NDArray[Any]
+    gradient: NDArray[Any] | None = None
+    device: str = "host"
+
+
+def arrays(value: Any) -> Arrays:
+    """Return what is no slangpy.Tensor as arrays; those of a torch tensor on the host share its memory.
+
+    Raises
+    ------
+    ArgumentError
+        If the elements are no real numbers.
+    """
+    if isinstance(value, Arrays):
+        return value
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(value, torch.Tensor):
+        return Arrays(np.asarray(value))
+    # Of other tensors than leaves torch has no gradient, unless it was told to keep it, and warns about the question.
+    grad = value.grad if value.is_leaf or value.retains_grad else None
+    same = grad is not None and grad.shape == value.shape
+    return Arrays(_of_torch(value), _of_torch(grad) if same else None, f"torch {value.device}")
+
+
+def _of_torch(value: Any) -> NDArray[Any]:
+    import torch
+
+    plain = value.detach()
+    if plain.is_complex():
+        raise ArgumentError(
+            f"A tensor of {plain.dtype} holds no real numbers.",
+            given=str(plain.dtype),
+            hint="pass its .real and .imag parts",
+        )
+    if plain.layout != torch.strided:
+        plain = plain.to_dense()
+    if plain.is_quantized:
+        plain = plain.dequantize()
+    try:
+        found: NDArray[Any] = plain.resolve_neg().cpu().numpy()
+    except TypeError:
+        # numpy has no such type (bfloat16, the floats of 8 bits): float32 holds each of its numbers.
+        found = plain.float().cpu().numpy()
+    return found
 
 
 def gradient_of(tensor: Any) -> tuple[Any, Any] | None:
@@ -49,7 +110,7 @@ def gradient_of(tensor: Any) -> tuple[Any, Any] | None:
 
 
 def is_tensor(value: Any) -> bool:
-    """Tell whether a value is a slangpy.Tensor; all else is taken for an array."""
+    """Tell whether a value is a slangpy.Tensor; all else is taken for arrays."""
     import slangpy as spy
 
     return isinstance(value, spy.Tensor)
@@ -78,10 +139,11 @@ def source(tensor: Any, field: str | None, gradient: bool) -> Source:
         If there are no numbers, `field` is missing or unknown, or there is no gradient.
     """
     if not is_tensor(tensor):
-        if gradient:
-            raise ArgumentError("A NumPy array has no gradient.", argument="gradient")
-        arrays = host.fields(np.asarray(tensor))
-        return _named({name: lambda a=a: a for name, a in arrays.items()}, field)  # type: ignore[misc]
+        both = arrays(tensor)
+        plain = both.gradient if gradient else both.value
+        if plain is None:
+            raise ArgumentError("This array has no gradient.", argument="gradient")
+        return _named({name: lambda a=a: a for name, a in host.fields(plain).items()}, field)  # type: ignore[misc]
     like = None
     if gradient:
         grad = gradient_of(tensor)

@@ -41,7 +41,7 @@ def statistics(tensor: Any, *, field: str | None = None, gradient: bool = False)
 
     Parameters
     ----------
-    tensor : slangpy.Tensor or ndarray
+    tensor : slangpy.Tensor, ndarray or torch.Tensor
         Elements are scalars, vectors, matrices, arrays or structs; any shape and strides. Components count each.
     field : str, optional
         Of structs: the path of the field (`weights.bias`).
@@ -113,6 +113,7 @@ def picture(
     window: Window | None = None,
     gradient: bool = False,
     field: str | None = None,
+    pooled: tuple[int, ...] = (),
 ) -> Picture:
     """Return two axes of a tensor, reduced to at most rows x cols texels.
 
@@ -127,6 +128,8 @@ def picture(
         those before them stay at 0. A tensor with one free axis is one row.
     window : (int, int, int, int), optional
         row0, row1, column0, column1 of the elements shown. Default: all.
+    pooled : tuple of int
+        Axes to reduce: each texel's mean, extremes and flags are over all elements along them.
 
     Returns
     -------
@@ -142,9 +145,9 @@ def picture(
     """
     source = sources.source(tensor, field, gradient)
     if isinstance(source, View):
-        choice = choose(source.axes.shape, bool(source.inner.shape), index, rows, cols, window)
+        choice = choose(source.axes.shape, bool(source.inner.shape), index, rows, cols, window, pooled)
         return passes.picture(source.storage.device, source.storage, source.form, _frame(source, choice))
-    return host.picture(source, choose(source.shape, False, index, rows, cols, window))
+    return host.picture(source, choose(source.shape, False, index, rows, cols, window, pooled))
 
 
 def nonfinite(
@@ -209,7 +212,7 @@ def summary(tensor: Any, *, bins: int = 64) -> Summary:
 
     Parameters
     ----------
-    tensor : slangpy.Tensor or ndarray
+    tensor : slangpy.Tensor, ndarray or torch.Tensor
         As for `statistics`.
     bins : int
         Of each histogram, 1 to 1024. That of the value is linear over the finite extremes, that of the gradient symlog
@@ -221,15 +224,19 @@ def summary(tensor: Any, *, bins: int = 64) -> Summary:
         For structs, one in `fields` for each field.
     """
     if not sources.is_tensor(tensor):
-        array = np.asarray(tensor)
+        arrays = sources.arrays(tensor)
+        array = arrays.value
         parts: dict[str, Source] = dict(host.fields(array))
+        slopes: dict[str, Source] = {}
+        if arrays.gradient is not None:
+            slopes = dict(host.fields(arrays.gradient))
         strides = tuple(s // array.dtype.itemsize for s in array.strides)
         return _summary(
             array.shape,
             strides,
-            "host",
+            arrays.device,
             parts,
-            {},
+            slopes,
             {name: str(a.dtype) for name, a in host.fields(array).items()},
             bins,
             (),
@@ -349,4 +356,10 @@ def _frame(source: View, choice: Choice) -> passes.Frame:
     else:
         channels = Axes((shape[choice.channel],), (strides[choice.channel],), base)
         colors = True
+    if choice.pooled:
+        extra = [(shape[axis], strides[axis]) for axis in choice.pooled]
+        channels = Axes(
+            (*channels.shape, *(n for n, _ in extra)), (*channels.strides, *(s for _, s in extra)), base
+        )
+        colors = False
     return passes.Frame(axis(choice.row), axis(choice.column), channels, colors, choice.window, choice.block)

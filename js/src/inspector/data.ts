@@ -1,6 +1,7 @@
 // What the kernel says about a tensor, checked: saved notebooks and other programs can put anything into a trait.
 
 import type { Message, NumberArray } from "../lib/channel.ts";
+import type { Spread } from "../lib/colormap.ts";
 import type { Cell, Size, Window } from "../lib/view.ts";
 
 export interface Statistics {
@@ -34,6 +35,8 @@ export interface Info {
   image: boolean;
   /** Every element is a float32, so that an exact picture's numbers are the tensor's own. */
   single: boolean;
+  /** The values are differences: zero is the middle of their colours. */
+  signed: boolean;
   value: Statistics | null;
   gradient: Statistics | null;
   /** The gradient is shown from -limit to limit. */
@@ -106,6 +109,7 @@ export function readInfo(x: unknown): Info | null {
     components: natural(x.components) ? x.components : 1,
     image: x.image === true,
     single: x.single === true,
+    signed: x.signed === true,
     value: statistics(x.value),
     gradient: statistics(x.gradient),
     limit: number(x.limit),
@@ -170,8 +174,8 @@ export class Layer {
 
   private constructor(
     readonly mean: Float32Array,
-    private readonly minimum: Float32Array,
-    private readonly maximum: Float32Array,
+    readonly minimum: Float32Array,
+    readonly maximum: Float32Array,
     readonly flags: Uint8Array,
     shape: readonly [number, number],
     readonly block: readonly [number, number],
@@ -266,4 +270,16 @@ export function readHistogram(message: Message, name: "value" | "gradient"): His
   return edges && counts && edges.length === counts.length + 1 && counts.length > 0
     ? { edges, counts }
     : null;
+}
+
+/** How the numbers of a picture are spread: shares from 0 to 1, and the numbers at them. */
+export function readSpread(message: Message): Spread | null {
+  const share = message.arrays.get("share")?.data;
+  const at = message.arrays.get("at")?.data;
+  if (!share || !at || share.length !== at.length || share.length < 2) return null;
+  const ascends = (x: Numbers): boolean => {
+    for (let i = 1; i < x.length; i++) if (!((x[i] ?? Number.NaN) >= (x[i - 1] ?? Number.NaN))) return false;
+    return true;
+  };
+  return ascends(share) && ascends(at) ? { share, at } : null;
 }

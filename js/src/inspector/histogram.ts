@@ -2,13 +2,16 @@
 
 import { css, type Scale, symlogTicks } from "../lib/colormap.ts";
 import { prepare } from "../lib/dom.ts";
-import { MINUS, ticks, tickText } from "../lib/numbers.ts";
+import { figures, MINUS, ticks, tickText } from "../lib/numbers.ts";
 import { clamp } from "../lib/view.ts";
 import type { Histogram } from "./data.ts";
 import type { Look } from "./picture.ts";
 
 const BARS = 44;
 const BAR = 7;
+
+/** Pixels from the top of the bars to the end of the colour bar. */
+export const HISTOGRAM_HEIGHT = BARS + 1 + BAR;
 
 /** Counts per pixel column of the colour scale, from bins that lie anywhere on it. */
 export function rebin(histogram: Histogram, scale: Scale, bins: number): Float64Array {
@@ -38,6 +41,7 @@ export function drawHistogram(
   histogram: Histogram | null,
   look: Look,
   here: number | null,
+  marked: readonly [number, number] | null = null,
 ): void {
   const H = histogram ? BARS : 8;
   const c = prepare(canvas, width, H + 8 + 17);
@@ -47,9 +51,10 @@ export function drawHistogram(
     const bins = Math.max(1, Math.min(96, Math.floor(w / 4)));
     const counts = rebin(histogram, scale, bins);
     const most = Math.log1p(counts.reduce((a, b) => Math.max(a, b), 0));
-    c.fillStyle = token("ink2");
     for (const [i, n] of counts.entries()) {
       if (n <= 0 || most <= 0) continue;
+      const inside = !marked || ((i + 1) / bins > marked[0] && i / bins < marked[1]);
+      c.fillStyle = token(inside ? "ink2" : "wash2");
       const height = Math.max(1, (Math.log1p(n) / most) * (H - 4));
       c.fillRect(left + (i * w) / bins, H - height, Math.max(1, w / bins - 1), height);
     }
@@ -86,6 +91,12 @@ export function drawHistogram(
     c.fill();
     c.stroke();
   }
+  if (marked) {
+    const [from, to] = marked.map((t) => Math.round(left + t * w));
+    c.strokeStyle = token("ink");
+    c.lineWidth = 1;
+    c.strokeRect((from ?? 0) + 0.5, 0.5, Math.max(1, (to ?? 0) - (from ?? 0) - 1), HISTOGRAM_HEIGHT - 1);
+  }
 }
 
 function labels(scale: Scale): [number, string][] {
@@ -93,6 +104,8 @@ function labels(scale: Scale): [number, string][] {
     const { values, step } = ticks(scale.lo, scale.hi, 5);
     return values.map((v) => [v, tickText(v, step)]);
   }
+  if (scale.kind === "rank")
+    return [0, 0.25, 0.5, 0.75, 1].map((t) => [scale.from(t), figures(scale.from(t), 2)]);
   return symlogTicks(scale).map((v) => [v, powerText(v)]);
 }
 

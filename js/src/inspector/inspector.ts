@@ -3,18 +3,18 @@
 
 import type { Channel, Message } from "../lib/channel.ts";
 import { h, icon, iconButton } from "../lib/dom.ts";
-import { ascii } from "../lib/numbers.ts";
+import { ascii, count } from "../lib/numbers.ts";
 import { Pacer } from "../lib/pacer.ts";
 import { type Cell, isWhole, reveal, type Window, whole, zoom } from "../lib/view.ts";
 import { readingText } from "./card.ts";
 import { CurveView } from "./curve_view.ts";
-import { type Info, Layer, number, readHistogram } from "./data.ts";
+import { type Info, Layer, number, readHistogram, readSpread } from "./data.ts";
 import { head } from "./head.ts";
 import { jumpList, type Place, places } from "./jump.ts";
 import { PictureView } from "./picture_view.ts";
 import { Sliders } from "./sliders.ts";
 import { statisticsTable } from "./statistics.ts";
-import { type Exact, KINDS, Store } from "./store.ts";
+import { type Brush, type Exact, KINDS, type Kind, Store } from "./store.ts";
 import type { Actions, View } from "./view.ts";
 
 const NARROW = 620;
@@ -24,8 +24,12 @@ const SETTLED = 120;
 const SLOW = 400;
 
 interface Request {
-  kind: "slice" | "element" | "find";
-  index: number[];
+  kind: "slice" | "element" | "find" | "spread" | "count";
+  index?: number[];
+  picture?: Kind;
+  /** The ends of a range; null where it has none. */
+  lo?: number | null;
+  hi?: number | null;
   window?: number[];
   step?: 1 | -1;
   inclusive?: boolean;
@@ -43,6 +47,9 @@ export class Inspector implements Actions {
   private readonly sliders: Sliders;
   private readonly slices = new Pacer<Request>((r) => this.request(r));
   private readonly elements = new Pacer<Request>((r) => this.request(r));
+  private readonly counts = new Pacer<Request>((r) => this.request(r));
+  private readonly marking = h("div", { class: "marking" });
+  private readonly asked = new Set<Kind>();
   private channel: Channel | null = null;
   private width = 0;
   private places: Place[] = [];
@@ -68,7 +75,15 @@ export class Inspector implements Actions {
       this.status,
     );
     if (this.view) {
-      root.append(this.view.el, this.sliders.el, this.tables, this.jumps, this.codeLine(), this.spoken);
+      root.append(
+        this.view.el,
+        this.marking,
+        this.sliders.el,
+        this.tables,
+        this.jumps,
+        this.codeLine(),
+        this.spoken,
+      );
       this.view.el.hidden = true;
     } else if (info.form === "other") root.append(this.tables);
     this.note();
@@ -94,6 +109,8 @@ export class Inspector implements Actions {
     if (layout(info) !== layout(this.info) || info.form === "scalar") return false;
     this.info = info;
     this.store.info = info;
+    this.store.spreads.value = this.store.spreads.gradient = null;
+    this.asked.clear();
     this.root.querySelector(".head")?.replaceWith(head(this.store, this.wait, () => this.whole()));
     this.note();
     this.redraw();
@@ -131,6 +148,8 @@ export class Inspector implements Actions {
     if (message.kind === "picture") this.picture(message);
     else if (message.kind === "element") this.element(message);
     else if (message.kind === "found") this.found(message);
+    else if (message.kind === "spread") this.spread(message);
+    else if (message.kind === "count") this.counted(message);
     else if (message.kind === "trouble") this.trouble(message);
   }
 
@@ -193,6 +212,50 @@ export class Inspector implements Actions {
     this.say();
   }
 
+  private spread(message: Message): void {
+    const kind = KINDS.find((k) => k === message.meta.picture);
+    if (!kind) return;
+    this.store.spreads[kind] = readSpread(message);
+    this.redraw();
+  }
+
+  /** Ask how the numbers are spread where a scale needs it. */
+  private askSpreads(): void {
+    for (const kind of KINDS) {
+      if (!this.store.waits(kind) || this.asked.has(kind)) continue;
+      this.asked.add(kind);
+      this.request({ kind: "spread", picture: kind });
+    }
+  }
+
+  private counted(message: Message): void {
+    const { store } = this;
+    this.counts.done();
+    const { count: n, picture, lo, hi } = message.meta;
+    const { brush } = store;
+    const end = (x: number): number | null => (Number.isFinite(x) ? x : null);
+    // An answer to a range that is not marked any more counts for nothing.
+    if (typeof n !== "number" || !brush || brush.kind !== picture) return;
+    if (end(brush.lo) !== lo || end(brush.hi) !== hi) return;
+    store.marked = n;
+    this.showMarking();
+  }
+
+  private showMarking(): void {
+    const { brush, marked, info } = this.store;
+    const { marking } = this;
+    marking.hidden = brush === null;
+    if (!brush) return;
+    const of = count(info[brush.kind]?.count ?? 0);
+    const [lo, hi] = [brush.lo, brush.hi].map((x) => this.store.bound(x));
+    // Without an answer only the range is said: the picture shows blocks, which cannot be counted.
+    const found = marked === null ? "" : `${count(marked)} of ${of} elements with `;
+    marking.replaceChildren(
+      h("span", { role: "status" }, `marked: ${found}${brush.kind} from ${lo} to ${hi}`),
+      h("button", { type: "button", class: "link", onclick: () => this.brush(null) }, "clear"),
+    );
+  }
+
   private trouble(message: Message): void {
     this.slices.done();
     this.elements.done();
@@ -233,7 +296,9 @@ export class Inspector implements Actions {
   private redraw(): void {
     if (this.width === 0) return;
     const { store } = this;
+    this.askSpreads();
     if (store.layers.value.length) this.view?.draw(this.width);
+    this.showMarking();
     const jump = (): void => this.jump(1);
     const reachable = this.view && this.channel?.alive() ? jump : this.places.length ? jump : null;
     this.tables.replaceChildren(statisticsTable(store, this.width < NARROW, reachable));
@@ -246,6 +311,27 @@ export class Inspector implements Actions {
   }
 
   // ----- actions -----
+
+  rescaled(): void {
+    this.askSpreads();
+    this.view?.draw(this.width);
+  }
+
+  brush(brush: Brush | null): void {
+    this.store.brush = brush;
+    this.brushed();
+  }
+
+  brushed(): void {
+    const { brush } = this.store;
+    this.store.marked = null;
+    if (brush) {
+      const end = (x: number): number | null => (Number.isFinite(x) ? x : null);
+      this.counts.ask({ kind: "count", picture: brush.kind, lo: end(brush.lo), hi: end(brush.hi) });
+    }
+    this.showMarking();
+    this.view?.draw(this.width);
+  }
 
   move(cell: Cell): void {
     const { store } = this;
@@ -374,6 +460,10 @@ export class Inspector implements Actions {
 
   cancel(): boolean {
     const { store } = this;
+    if (!store.pinned && store.brush) {
+      this.brush(null);
+      return true;
+    }
     if (!store.pinned) return false;
     store.pinned = false;
     this.view?.drawCursor();

@@ -36,7 +36,13 @@ const OUTLINE_FROM = 20;
 export const frameGeometry = (f: Frame): Geometry => geometry(f.window, f.width, f.height);
 
 /** Draw the data: the coarse layers first, finer ones over them. */
-export function drawData(canvas: HTMLCanvasElement, f: Frame, layers: readonly Layer[], look: Look): void {
+export function drawData(
+  canvas: HTMLCanvasElement,
+  f: Frame,
+  layers: readonly Layer[],
+  look: Look,
+  faded: (depth: number) => ((texel: number) => boolean) | null,
+): void {
   const c = prepare(canvas, f.left + f.width, f.height + BOTTOM);
   const g = frameGeometry(f);
   c.save();
@@ -45,7 +51,7 @@ export function drawData(canvas: HTMLCanvasElement, f: Frame, layers: readonly L
   c.clip();
   c.translate(f.left, 0);
   c.imageSmoothingEnabled = false;
-  for (const layer of layers) paint(c, layer, f, g, look);
+  for (const [depth, layer] of layers.entries()) paint(c, layer, f, g, look, faded(depth));
   const finest = layers[layers.length - 1];
   if (finest?.exact && !look.image && g.dx >= NUMBERS_FROM && g.dy >= 16) numbers(c, finest, f, g, look);
   const thin = new Thinner();
@@ -53,11 +59,22 @@ export function drawData(canvas: HTMLCanvasElement, f: Frame, layers: readonly L
   c.restore();
 }
 
-function paint(c: CanvasRenderingContext2D, layer: Layer, f: Frame, g: Geometry, look: Look): void {
+/** What is left of the colour of an element that the brush does not mark. */
+const FADED = 0.16;
+
+function paint(
+  c: CanvasRenderingContext2D,
+  layer: Layer,
+  f: Frame,
+  g: Geometry,
+  look: Look,
+  faded: ((texel: number) => boolean) | null,
+): void {
   const { rows, cols, mean } = layer;
   if (rows === 0 || cols === 0) return;
   const image = new ImageData(cols, rows);
   const wash = rgb(c, look.token("wash2"));
+  const paper = rgb(c, look.token("halo"));
   const colors = look.image ? layer.colors : null;
   const channels = colors ? colors.length / (rows * cols) : 0;
   for (let i = 0, o = 0; i < mean.length; i++, o += 4) {
@@ -70,6 +87,9 @@ function paint(c: CanvasRenderingContext2D, layer: Layer, f: Frame, g: Geometry,
       image.data[o + 1] = look.map[k + 1] ?? 0;
       image.data[o + 2] = look.map[k + 2] ?? 0;
     } else image.data.set(wash, o);
+    if (faded?.(i))
+      for (let k = 0; k < 3; k++)
+        image.data[o + k] = FADED * (image.data[o + k] ?? 0) + (1 - FADED) * (paper[k] ?? 0);
     image.data[o + 3] = 255;
   }
   const texels = document.createElement("canvas");

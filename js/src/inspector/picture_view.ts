@@ -3,11 +3,12 @@
 import { chip, h, onceAFrame } from "../lib/dom.ts";
 import { palette } from "../lib/theme.ts";
 import { type Cell, cellAt, centre, clamp, fit, isWhole, type Window, within, zoom } from "../lib/view.ts";
+import { Bars } from "./bars.ts";
 import { Card, colourClass, readingText } from "./card.ts";
 import { leadAxes } from "./data.ts";
-import { drawHistogram } from "./histogram.ts";
 import { handleKey } from "./keys.ts";
 import { drawAxes, drawData, type Frame, frameGeometry, type Look, labelRoom } from "./picture.ts";
+import { Scales } from "./scales.ts";
 import { KINDS, type Kind, type Store } from "./store.ts";
 import type { Actions, View } from "./view.ts";
 
@@ -17,8 +18,6 @@ const TALLEST = 420;
 /** Cells of a tiny tensor grow no wider than this, as long as the picture is wide enough to be one. */
 const CELL = 64;
 const LEAST = 220;
-/** Fewer elements than this make no histogram. */
-const SAMPLE = 50;
 
 interface Pane {
   kind: Kind;
@@ -26,7 +25,8 @@ interface Pane {
   pic: HTMLElement;
   data: HTMLCanvasElement;
   axes: HTMLCanvasElement;
-  bars: HTMLCanvasElement;
+  bars: Bars;
+  scales: Scales;
   reading: HTMLElement;
   frame: Frame | null;
 }
@@ -54,7 +54,8 @@ export class PictureView implements View {
   private pane(kind: Kind, signal: AbortSignal): Pane {
     const data = h("canvas", { "aria-hidden": "true" });
     const axes = h("canvas", { tabindex: 0, role: "img", "data-lm-suppress-shortcuts": "true" });
-    const bars = h("canvas", { role: "img", "aria-label": `histogram of the ${kind}, whole tensor` });
+    const bars = new Bars(kind, this.store, this.act, signal);
+    const scales = new Scales(kind, this.store, () => this.act.rescaled());
     const reading = h("span", { class: "num" });
     const pic = h("div", { class: "pic" }, data, axes);
     const title = h(
@@ -66,11 +67,12 @@ export class PictureView implements View {
     );
     const pane: Pane = {
       kind,
-      el: h("div", { class: "pane" }, title, pic, bars),
+      el: h("div", { class: "pane" }, title, pic, bars.el, scales.el),
       pic,
       data,
       axes,
       bars,
+      scales,
       reading,
       frame: null,
     };
@@ -118,12 +120,17 @@ export class PictureView implements View {
       pane.el.style.maxWidth = `${left + area.width}px`;
       const look = store.look(pane.kind, this.token);
       // Colours have no scale to read.
-      pane.bars.hidden = look.image;
-      drawData(pane.data, pane.frame, store.layers[pane.kind], look);
+      pane.bars.el.hidden = look.image;
+      pane.scales.el.hidden = look.image;
+      drawData(pane.data, pane.frame, store.layers[pane.kind], look, (depth) => store.faded(depth));
       pane.axes.classList.toggle("zoomed", !isWhole(store.window, store.size));
       pane.axes.setAttribute("aria-label", this.label(pane.kind));
     }
     this.drawCursor();
+  }
+
+  showChoices(): void {
+    for (const pane of this.panes) pane.scales.show();
   }
 
   private label(kind: Kind): string {
@@ -146,15 +153,7 @@ export class PictureView implements View {
       drawAxes(pane.axes, frame, cursor, token);
       const r = cursor && store.read(pane.kind, cursor);
       const here = r ? Number(r.values[0]) : null;
-      const histogram = (store.info[pane.kind]?.count ?? 0) < SAMPLE ? null : store.histograms[pane.kind];
-      drawHistogram(
-        pane.bars,
-        frame.left + frame.width,
-        frame.left,
-        histogram,
-        store.look(pane.kind, token),
-        here,
-      );
+      pane.bars.draw(frame.left + frame.width, frame.left, store.look(pane.kind, token), here);
       pane.reading.textContent = r ? readingText(store, r) : "";
       pane.reading.className =
         r && !Number.isFinite(here) ? `num ${colourClass(pane.kind, r.values[0] ?? 0)}` : "num";

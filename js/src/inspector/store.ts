@@ -1,10 +1,11 @@
 // What the parts of an inspector share: the tensor, its pictures, and where the reader is.
 
-import { type Lut, linear, type Scale, symlog } from "../lib/colormap.ts";
-import { shortest32, shortest64 } from "../lib/numbers.ts";
+import type { Lut, Scale, Spread } from "../lib/colormap.ts";
+import { figures, shortest32, shortest64 } from "../lib/numbers.ts";
 import type { Theme } from "../lib/theme.ts";
 import { poles, tide } from "../lib/tokens.ts";
 import { type Cell, isWhole, type Size, type Window, whole } from "../lib/view.ts";
+import { type Choice, needsSpread, scaleOf, standard } from "./choices.ts";
 import { type Histogram, type Info, type Layer, sliceSize, isWhole as wholeNumbers } from "./data.ts";
 import type { Look } from "./picture.ts";
 
@@ -23,10 +24,23 @@ export interface Reading {
   maximum: number;
 }
 
+/** A range of numbers of one picture, whose elements are marked in both; the ends may be infinite. */
+export interface Brush {
+  kind: Kind;
+  lo: number;
+  hi: number;
+}
+
 export class Store {
   readonly size: Size;
   readonly layers: Record<Kind, Layer[]> = { value: [], gradient: [] };
   readonly histograms: Record<Kind, Histogram | null> = { value: null, gradient: null };
+  /** How the numbers are spread, where the kernel was asked for it. */
+  readonly spreads: Record<Kind, Spread | null> = { value: null, gradient: null };
+  choices: Record<Kind, Choice>;
+  brush: Brush | null = null;
+  /** How many elements of the whole tensor the brush marks; null until the kernel has counted. */
+  marked: number | null = null;
   /** For each axis the index of the slice that is drawn; 0 on the axes that are drawn. */
   index: number[];
   cursor: Cell | null = null;
@@ -42,6 +56,7 @@ export class Store {
     this.size = sliceSize(info);
     this.index = info.shape.map(() => 0);
     this.window = whole(this.size);
+    this.choices = { value: standard(this.centred("value")), gradient: standard(true) };
   }
 
   get theme(): Theme {
@@ -59,6 +74,16 @@ export class Store {
     return kind === "value" && this.info.image ? "as sRGB" : `mean of ${n} components`;
   }
 
+  /** Whether a picture's colours have zero in the middle. */
+  centred(kind: Kind): boolean {
+    return kind === "gradient" || this.info.signed;
+  }
+
+  /** Whether a scale waits for the kernel to say how the numbers are spread. */
+  waits(kind: Kind): boolean {
+    return this.has(kind) && !this.spreads[kind] && needsSpread(this.choices[kind], this.centred(kind));
+  }
+
   look(kind: Kind, token: Look["token"]): Look {
     return {
       token,
@@ -71,13 +96,29 @@ export class Store {
   }
 
   private map(kind: Kind): Lut {
-    return kind === "value" ? tide() : poles(this.theme);
+    return this.centred(kind) ? poles(this.theme) : tide();
   }
 
-  private scale(kind: Kind): Scale {
-    if (kind === "gradient") return symlog(this.info.limit);
-    const v = this.info.value;
-    return linear(v?.minimum ?? 0, v?.maximum ?? 1);
+  scale(kind: Kind): Scale {
+    const { info } = this;
+    const limit = kind === "gradient" ? info.limit : 0;
+    const known = { statistics: info[kind], limit, spread: this.spreads[kind] };
+    return scaleOf(this.choices[kind], known, this.centred(kind));
+  }
+
+  /** For a layer of either picture, by its depth: which of its texels the brush does not mark. */
+  faded(depth: number): ((texel: number) => boolean) | null {
+    const { brush } = this;
+    const layer = brush && this.layers[brush.kind][depth];
+    if (!layer) return null;
+    // A block is marked where it may hold an element in the range; what is not finite keeps its mark, not its place.
+    return (i) =>
+      !((layer.minimum[i] ?? Number.NaN) <= brush.hi && (layer.maximum[i] ?? Number.NaN) >= brush.lo);
+  }
+
+  /** An end of the brush as text. */
+  bound(x: number): string {
+    return Number.isFinite(x) ? figures(x, 3) : x < 0 ? "the least" : "the greatest";
   }
 
   /** New pictures: whole ones start over, the picture of a window lies over the whole one. */

@@ -1,6 +1,7 @@
 // What the inspector asks of a view, and what a view may ask of the inspector.
 
 import type { KeyActions } from "./keys.ts";
+import type { Brush } from "./store.ts";
 
 export interface View {
   el: HTMLElement;
@@ -8,9 +9,17 @@ export interface View {
   draw(width: number): void;
   /** Draw what depends on the cursor alone. */
   drawCursor(): void;
+  /** Show choices that did not come from the controls. */
+  showChoices?(): void;
 }
 
 export interface Actions extends KeyActions {
   /** The window of the picture was changed: redraw, and fetch a finer picture when it has settled. */
   windowed(): void;
+  /** The scale or the range of a picture was chosen. */
+  rescaled(): void;
+  /** Mark a range of numbers, or nothing. */
+  brush(brush: Brush | null): void;
+  /** The brush was moved. */
+  brushed(): void;
 }

@@ -34,7 +34,7 @@ export function luminance(r: number, g: number, b: number): number {
 
 /** A monotone map of numbers to 0…1 and back. `to` does not clamp: what is under 0 or over 1 is out of range. */
 export interface Scale {
-  kind: "linear" | "symlog";
+  kind: "linear" | "symlog" | "rank";
   lo: number;
   hi: number;
   /** The half width of the part that is linear; 0 for a linear scale. */
@@ -66,15 +66,69 @@ export function linear(lo: number, hi: number): Scale {
 /** Symmetric about zero: linear within ±threshold, logarithmic beyond (inverse hyperbolic sine). */
 export function symlog(limit: number, threshold = limit * 0.01): Scale {
   const hi = limit > 0 && Number.isFinite(limit) ? limit : 1;
-  const k = threshold > 0 && Number.isFinite(threshold) ? threshold : hi * 0.01;
-  const top = Math.asinh(hi / k);
+  return symlogBetween(-hi, hi, threshold > 0 && Number.isFinite(threshold) ? threshold : hi * 0.01);
+}
+
+/** The same between any two numbers. */
+export function symlogBetween(
+  lo: number,
+  hi: number,
+  threshold = Math.max(Math.abs(lo), Math.abs(hi)) * 0.01,
+): Scale {
+  if (!(hi > lo) || !(threshold > 0)) return linear(lo, hi);
+  const bottom = Math.asinh(lo / threshold);
+  const span = Math.asinh(hi / threshold) - bottom;
   return {
     kind: "symlog",
+    lo,
+    hi,
+    threshold,
+    to: (x) => (Math.asinh(x / threshold) - bottom) / span,
+    from: (t) => threshold * Math.sinh(bottom + t * span),
+  };
+}
+
+/** How some numbers are spread: at each share of them (ascending from 0 to 1) the number that so many are not above. */
+export interface Spread {
+  share: ArrayLike<number>;
+  at: ArrayLike<number>;
+}
+
+/** Linear between the points (x, y); both ascend. Where several points have one x, the middle of their y. */
+export function interpolate(x: ArrayLike<number>, y: ArrayLike<number>, v: number): number {
+  const n = x.length;
+  const X = (i: number): number => x[i] ?? 0;
+  const Y = (i: number): number => y[i] ?? 0;
+  // The first and one past the last point that is not below, not above v.
+  const search = (before: (i: number) => boolean): number => {
+    let lo = 0;
+    let hi = n;
+    while (lo < hi) {
+      const mid = (lo + hi) >> 1;
+      if (before(mid)) lo = mid + 1;
+      else hi = mid;
+    }
+    return lo;
+  };
+  const first = search((i) => X(i) < v);
+  const last = search((i) => X(i) <= v) - 1;
+  if (first <= last) return (Y(first) + Y(last)) / 2;
+  if (first === 0) return Y(0);
+  if (first === n) return Y(n - 1);
+  return Y(last) + ((Y(first) - Y(last)) * (v - X(last))) / (X(first) - X(last));
+}
+
+/** By rank of the magnitude, with the sign: zero in the middle, half of the numbers within a quarter of each end. */
+export function ranked(spread: Spread): Scale {
+  const { share, at } = spread;
+  const hi = at[at.length - 1] ?? 0;
+  return {
+    kind: "rank",
     lo: -hi,
     hi,
-    threshold: k,
-    to: (x) => (Math.asinh(x / k) / top + 1) / 2,
-    from: (t) => k * Math.sinh((2 * t - 1) * top),
+    threshold: 0,
+    to: (x) => 0.5 + (x === 0 ? 0 : Math.sign(x) * interpolate(at, share, Math.abs(x))) / 2,
+    from: (t) => Math.sign(t - 0.5) * interpolate(share, at, Math.abs(2 * t - 1)),
   };
 }
 
@@ -86,11 +140,12 @@ export function centred(limit: number): Scale {
 
 /** Labelled positions of a symlog scale: powers of ten outside the linear part, and zero. */
 export function symlogTicks(scale: Scale): number[] {
-  const top = Math.floor(Math.log10(scale.hi) + 1e-9);
+  const top = Math.floor(Math.log10(Math.max(Math.abs(scale.lo), Math.abs(scale.hi))) + 1e-9);
   const bottom = Math.ceil(Math.log10(scale.threshold) - 1e-9);
   const positive: number[] = [];
   for (let e = bottom; e <= top && positive.length < 40; e++) positive.push(10 ** e);
-  return [...positive.map((v) => -v).reverse(), 0, ...positive];
+  const inside = (v: number): boolean => v >= scale.lo && v <= scale.hi;
+  return [...positive.map((v) => -v).reverse(), 0, ...positive].filter(inside);
 }
 
 /** The index into a table of 256 colours; out of range goes to the nearer end. */
