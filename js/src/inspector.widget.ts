@@ -21,7 +21,7 @@ function render({ model, el }: RenderProps): () => void {
     const info = readInfo(model.get("info"));
     if (info && inspector?.update(info)) return;
     root.replaceChildren();
-    inspector = info && new Inspector(info, root, life.signal);
+    inspector = info && new Inspector(info, root, life.signal, inspector);
     if (!inspector)
       root.append(h("div", { class: "note" }, "This saved view cannot be read. Run the cell again."));
     else if (channel) {

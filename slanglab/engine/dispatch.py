@@ -23,6 +23,7 @@ from slanglab.engine.timing import Stopwatch
 from slanglab.errors import CallError, SlangLabError
 from slanglab.guard import KernelRefusedError
 from slanglab.messages import call_errors
+from slanglab.tensors import writes
 
 __all__ = ["GradientWarning", "Target", "ValueWarning", "append_to", "call", "explained", "run"]
 
@@ -62,12 +63,14 @@ def call(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> An
     except Exception as error:
         raise explained(target, args, kwargs, error) from error
     if result is MISSED:
-        return _call_checked(target, args, kwargs, key)
-    if target.after is not None:
+        result = _call_checked(target, args, kwargs, key)
+    elif target.after is not None:
         printed = target.after()
         if control.last is not None:
             trace, seconds, held, named = control.last
             control.last = replace(trace, printed=printed), seconds, held, named
+    if writes.watched:  # a view follows some tensor, perhaps one of these
+        writes.wrote(args, kwargs, result)
     return result
 
 

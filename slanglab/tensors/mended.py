@@ -18,6 +18,7 @@ import slangpy as spy
 from slanglab import waiting
 from slanglab.errors import ArgumentError
 from slanglab.scalars import SCALARS, type_name
+from slanglab.tensors import writes
 from slanglab.tensors.clear import clear as _clear
 from slanglab.tensors.clear import clear_end
 from slanglab.tensors.kernels import kept
@@ -57,6 +58,8 @@ def _call(name: str, *args: Any, **kwargs: Any) -> Any:
 @functools.wraps(_own["clear"], updated=())
 def _mended_clear(self: Any, cmd: Any = None) -> None:
     _clear(self, cmd)
+    if writes.watched and cmd is None:
+        writes.wrote(self)
 
 
 @functools.wraps(_own["zeros"], updated=())
@@ -82,6 +85,8 @@ def _mended_copy_from_numpy(self: Any, data: Any) -> None:
         if data.size == 0:
             return
     _call("copy_from_numpy", self, data)
+    if writes.watched:
+        writes.wrote(self)
 
 
 @functools.wraps(_own["from_numpy"], updated=())

@@ -17,7 +17,16 @@ from slanglab.tensors.kernels import Format
 from slanglab.tensors.layout import Axes, View
 from slanglab.tensors.records import Picture, Statistics
 
-__all__ = ["Frame", "gather", "histogram", "nonfinite", "picture", "statistics"]
+__all__ = [
+    "Frame",
+    "gather",
+    "gather_into",
+    "histogram",
+    "nonfinite",
+    "picture",
+    "statistics",
+    "subtract_into",
+]
 
 _BLOCK = 8
 _WORDS = 20
@@ -332,19 +341,55 @@ def gather(device: Any, view: View) -> NDArray[Any]:
     if axes.count == 0:
         copied = np.zeros(whole.shape, kind)
     else:
-        group = kernels.group_size(device)
-        threads = min(math.ceil(axes.count / group), 1024) * group
         copy = _room(device, axes.count, view.form.bits // 8)
-        kernels.kernel(device, "gather", "gather", view.form, GROUP=group, FLAT=_flat(axes)).dispatch(
-            [threads, 1, 1],
-            count=axes.count,
-            step=threads,
-            layout=_layout(device, axes, _flat(axes)),
-            elements=view.storage,
-            copy=copy,
-        )
+        gather_into(device, view, copy)
         copied = _read(copy, kind).reshape(whole.shape).copy()
     return copied.astype(np.bool_) if view.form.form == "BOOL" else copied
+
+
+def _spread(count: int, group: int) -> int:
+    """Return the threads of a pass in which each takes elements far apart."""
+    if count > _COUNT_MOST:
+        raise ArgumentError(
+            f"{count} elements are more than one pass reaches ({_COUNT_MOST}).", hint="look at a slice"
+        )
+    return min(math.ceil(count / group), 1024) * group
+
+
+def gather_into(device: Any, view: View, copy: Any) -> None:
+    """Copy the elements of a view (one at least), one after another, to the start of a buffer."""
+    axes = view.all.merged()
+    group = kernels.group_size(device)
+    threads = _spread(axes.count, group)
+    kernels.kernel(device, "gather", "gather", view.form, GROUP=group, FLAT=_flat(axes)).dispatch(
+        [threads, 1, 1],
+        count=axes.count,
+        step=threads,
+        layout=_layout(device, axes, _flat(axes)),
+        elements=view.storage,
+        copy=copy,
+    )
+
+
+def subtract_into(device: Any, view: View, other: View, differences: Any) -> None:
+    """Write the differences of two views of one shape and format (with an element at least) to the start of a buffer.
+
+    The buffer is one of doubles where the format is wide, else of float32.
+    """
+    axes, second = _merged_together(view.all, other.all)
+    group = kernels.group_size(device)
+    threads = _spread(axes.count, group)
+    flat = _flat(axes, second)
+    kernels.kernel(device, "difference", "difference", view.form, GROUP=group, FLAT=flat).dispatch(
+        [threads, 1, 1],
+        count=axes.count,
+        step=threads,
+        layout=_layout(device, axes, flat),
+        second=_layout(device, second, flat),
+        elements=view.storage,
+        others=other.storage,
+        differences=differences,
+    )
 
 
 def window(view: View, frame: Frame) -> View:

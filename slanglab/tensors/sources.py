@@ -48,18 +48,20 @@ def arrays(value: Any) -> Arrays:
     """
     if isinstance(value, Arrays):
         return value
-    torch = sys.modules.get("torch")
-    if torch is None or not isinstance(value, torch.Tensor):
+    torch: Any = sys.modules.get("torch")
+    if not isinstance(value, getattr(torch, "Tensor", ())):
         return Arrays(np.asarray(value))
+    return _of_torch(value)
+
+
+def _of_torch(value: Any) -> Arrays:
     # Of other tensors than leaves torch has no gradient, unless it was told to keep it, and warns about the question.
     grad = value.grad if value.is_leaf or value.retains_grad else None
     same = grad is not None and grad.shape == value.shape
-    return Arrays(_of_torch(value), _of_torch(grad) if same else None, f"torch {value.device}")
+    return Arrays(_numbers(value), _numbers(grad) if same else None, f"torch {value.device}")
 
 
-def _of_torch(value: Any) -> NDArray[Any]:
-    import torch
-
+def _numbers(value: Any) -> NDArray[Any]:
     plain = value.detach()
     if plain.is_complex():
         raise ArgumentError(
@@ -67,7 +69,7 @@ def _of_torch(value: Any) -> NDArray[Any]:
             given=str(plain.dtype),
             hint="pass its .real and .imag parts",
         )
-    if plain.layout != torch.strided:
+    if "strided" not in str(plain.layout):
         plain = plain.to_dense()
     if plain.is_quantized:
         plain = plain.dequantize()

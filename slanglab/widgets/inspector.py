@@ -9,8 +9,9 @@ from __future__ import annotations
 import base64
 import math
 import re
-from collections.abc import Mapping
+import time
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,16 @@ import traitlets
 from numpy.typing import NDArray
 
 from slanglab import look
-from slanglab.errors import SlangLabError
+from slanglab.errors import ArgumentError, SlangLabError
+from slanglab.tensors import difference, writes
+from slanglab.tensors import spread as spreads
 from slanglab.tensors import summary as summaries
-from slanglab.tensors.frames import Choice, choose
+from slanglab.tensors.frames import choose
 from slanglab.tensors.records import Picture, Summary
-from slanglab.widgets import wire
+from slanglab.widgets import vector, wire
+from slanglab.widgets.serving import Kinds, Serving
+from slanglab.widgets.shown import Shown, as_numpy
 from slanglab.widgets.static import SCALE, dtype_name, gradient_limit, is_image, tensor_png, tensor_text
-from slanglab.widgets.transport import SlangWidget
 
 __all__ = ["TensorInspector", "inspect"]
 
@@ -37,26 +41,25 @@ _BINS = 96
 _FEW = 64
 """Elements that the text twin writes out."""
 
-_FOUND = 1000
-"""Elements that are not finite, of value and gradient each, among which the next one is looked for."""
-
-_COMPONENTS = 16
-"""Numbers of one element that the card shows at most."""
+_LIVE = 0.02
+"""Seconds between two looks at a tensor that calls write, at least; and no more than a tenth of the time is spent looking."""
 
 _FLOATS = re.compile(r"(float|half|double)(\d(x\d)?)?$")
 _SINGLE = {"float", "half", "bool", "int8_t", "uint8_t", "int16_t", "uint16_t"}
 """Scalar types whose every value is a float32: an exact picture of them holds the elements themselves."""
 
 
-class TensorInspector(SlangWidget):
+class TensorInspector(Serving):
     """A view of a tensor and its gradient, with a PNG and text for where no widget runs.
 
     Parameters
     ----------
-    tensor : slangpy.Tensor or ndarray
+    tensor : slangpy.Tensor, ndarray or torch.Tensor
         Kept alive until `close`.
     name : str, optional
         The variable's name, shown and used in the code line.
+    follow : bool
+        Read the tensor again after calls that may have written it.
 
     Attributes
     ----------
@@ -72,37 +75,46 @@ class TensorInspector(SlangWidget):
     """
 
     _bundle = "inspector"
-    _requests: Mapping[str, str] = {
-        "slice": "_serve_slice",
-        "element": "_serve_element",
-        "find": "_serve_find",
-    }
 
     info = traitlets.Dict().tag(sync=True)
 
-    def __init__(self, tensor: Any, name: str | None = None) -> None:
+    def __init__(self, tensor: Any, name: str | None = None, *, follow: bool = True) -> None:
         self._tensor: Any = tensor
         self._name = name or ""
+        self._other: Any = None
+        self._other_name = ""
+        self._what = "tensor"
+        self._read_from: Any = tensor
+        self._shown = Shown()
+        self._stale = False
+        self._seen = 0.0
         self._read()
         super().__init__(info=self._describe())
+        if follow:
+            writes.watch(tensor, self._written)
 
     # ----- reading -----
 
     def _read(self) -> None:
-        """Summarise the tensor and take the pictures that a view begins with."""
-        self.summary: Summary = summaries.summary(self._tensor, bins=_BINS)
+        """Summarise what is shown and take the pictures that a view begins with: those of the slice that was on the screen."""
+        if self._what == "difference":
+            self._read_from = difference.difference(self._tensor, self._other)
+        else:
+            self._read_from = self._tensor if self._what == "tensor" else self._other
+        self.summary: Summary = summaries.summary(self._read_from, bins=_BINS)
         shape = self.summary.shape
         count = math.prod(shape)
         value = self.summary.value
         self._components = value.count // count if value is not None and count else 1
-        self._choice: Choice = choose(shape, self._components > 1, (), _TEXELS, _TEXELS, None)
+        self._choice = choose(shape, self._components > 1, (), _TEXELS, _TEXELS, None)
         if self._choice.channel is not None:
             self._components = shape[self._choice.channel]
-        self._index = (0,) * len(shape)
+        if len(self._shown.index) != len(shape) or not self._inside(self._shown.index):
+            self._shown = Shown((0,) * len(shape), choices=self._shown.choices)
         self._form = self._choose_form(count)
-        self._pictures: tuple[Picture, Picture | None] | None = None
+        self._pictures = None
         if self._form in ("picture", "line"):
-            self._pictures = self._take_pictures(self._index, None)
+            self._pictures = self._take_pictures(self._shown, None)
         self.__dict__.pop("png", None)
         self.__dict__.pop("text", None)
 
@@ -118,34 +130,177 @@ class TensorInspector(SlangWidget):
         return "scalar" if self._components == 1 else "other"
 
     def _take_pictures(
-        self, index: tuple[int, ...], window: tuple[int, int, int, int] | None
+        self, shown: Shown, window: tuple[int, int, int, int] | None
     ) -> tuple[Picture, Picture | None]:
         rows, columns = (1, _POINTS) if self._form == "line" else (_TEXELS, _TEXELS)
-        at = self._free(index)
+        at = self._free(shown.index)
 
         def take(gradient: bool) -> Picture:
-            return summaries.picture(self._tensor, rows, columns, index=at, window=window, gradient=gradient)
+            options: dict[str, Any] = {"index": at, "window": window, "gradient": gradient}
+            return summaries.picture(self._read_from, rows, columns, pooled=shown.pooled, **options)
 
         return take(False), take(True) if self.summary.gradient is not None else None
-
-    def _free(self, index: tuple[int, ...]) -> tuple[int | None, ...]:
-        """Return an index whose drawn axes are free."""
-        drawn = (self._choice.row, self._choice.column, self._choice.channel)
-        return tuple(None if axis in drawn else at for axis, at in enumerate(index))
 
     def refresh(self) -> None:
         """Read the tensor again and show what it holds now."""
         if self._tensor is None:
             raise SlangLabError("This inspector is closed.", hint="inspect(tensor) opens another")
+        started = time.monotonic()
+        self._stale = False
         self._read()
         self.info = self._describe()
         self._ready()
+        ended = time.monotonic()
+        self._seen = ended + max(_LIVE, 9 * (ended - started))
+
+    def _written(self) -> None:
+        """Look again, after a call that may have written the tensor: now, or soon if the last look was just now."""
+        if self._stale or self._tensor is None:
+            return
+        left = self._seen - time.monotonic()
+        # A view that has not drawn the last frame yet would not show this one.
+        if left <= 0 and self._gate.open:
+            self._look_again()
+            return
+        self._stale = True
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._loop.call_later, max(left, _LIVE), self._catch_up)
+
+    def _catch_up(self) -> None:
+        if self._stale and self._tensor is not None:
+            self._look_again()
+
+    def _look_again(self) -> None:
+        try:
+            self.refresh()
+        except Exception as error:
+            self._trouble(error)
+
+    # ----- comparing -----
+
+    def pin(self) -> Any:
+        """Keep a copy of what the tensor holds now, and compare with it from here on.
+
+        Returns
+        -------
+        slangpy.Tensor or Arrays
+            The copy.
+        """
+        kept = difference.copy(self._tensor)
+        self.compare(kept, "pinned", show="tensor")
+        return kept
+
+    def compare(self, other: Any, name: str = "other", *, show: str = "difference") -> None:
+        """Compare with another tensor of the same shape; None ends it.
+
+        Parameters
+        ----------
+        other : slangpy.Tensor, ndarray, torch.Tensor or None
+        name : str
+            What the view calls it.
+        show : {'difference', 'tensor', 'other'}
+            What is shown first.
+
+        Raises
+        ------
+        ArgumentError
+            If the shapes differ.
+        """
+        if other is not None:
+            difference.difference(self._tensor, other)
+        self._other, self._other_name = other, name
+        self.show("tensor" if other is None else show)
+
+    def show(self, what: str) -> None:
+        """Show the tensor, what it is compared with, or the difference.
+
+        Parameters
+        ----------
+        what : {'tensor', 'other', 'difference'}
+        """
+        if what not in ("tensor", "other", "difference"):
+            raise ArgumentError(
+                f"There is no {what!r} to show.", expected="'tensor', 'other' or 'difference'"
+            )
+        if what != "tensor" and self._other is None:
+            raise ArgumentError(
+                "This view compares nothing.",
+                hint="w.pin() keeps a copy, w.compare(other) takes another tensor",
+            )
+        self._what = what
+        self.refresh()
+
+    def _centred(self, kind: str) -> bool:
+        return kind == "gradient" or self._what == "difference"
+
+    # ----- what is on the screen -----
+
+    @property
+    def code(self) -> str:
+        """What is on the screen, as Python: `t[3, :, 10:40]`."""
+        base, suffix = self._expression()
+        choice = self._choice
+        return self._shown.code(base, suffix, choice.row, choice.column, choice.channel)
+
+    def _expression(self) -> tuple[str, str]:
+        """Return what is sliced, as Python, and what has to stand behind it to make a NumPy array."""
+        name, to_numpy = self._name or "t", as_numpy(self._tensor)
+        if self._other is None or self._what == "tensor":
+            return name, to_numpy
+        other, other_to_numpy = self._other_name, as_numpy(self._other)
+        if self._what == "other":
+            return other, other_to_numpy
+        return f"({name}{to_numpy} - {other}{other_to_numpy})", ""
+
+    def svg(self) -> str:
+        """Return what is on the screen as SVG: pictures with their axes, marks and colour bars, and the statistics."""
+        if self._pictures is None:
+            raise SlangLabError("There is no picture to save.", hint="this tensor is shown as text: w.text")
+        pictures = self._pictures
+        if self._shown.window is not None and self._form == "picture":
+            pictures = self._take_pictures(self._shown, self._shown.window)
+        found: dict[str, spreads.Spread | None] = {}
+        for kind, choice in self._shown.choices.items():
+            if choice.scale == "rank" or choice.range in ("99", "99.9"):
+                found[kind] = spreads.spread(
+                    self._read_from, gradient=kind == "gradient", magnitude=self._centred(kind)
+                )
+        return vector.tensor_svg(
+            self.summary,
+            self.code if self._name else "",
+            *pictures,
+            choices=self._shown.choices,
+            spreads=found,
+            signed=self._what == "difference",
+            by=self._shown.by,
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write what is on the screen to a file.
+
+        Parameters
+        ----------
+        path : str or Path
+            Ends in `.svg`, or in `.png` for the picture without axes.
+        """
+        path = Path(path)
+        if path.suffix == ".svg":
+            path.write_text(self.svg(), encoding="utf-8")
+        elif path.suffix == ".png" and self.png is not None:
+            path.write_bytes(self.png)
+        else:
+            raise ArgumentError(
+                f"A view is saved as .png or .svg, not as {path.suffix!r}"
+                + (", and this tensor has no picture." if path.suffix == ".png" else "."),
+                argument="path",
+            )
 
     # ----- saying -----
 
     def _describe(self) -> dict[str, Any]:
         summary, choice = self.summary, self._choice
-        image = self._pictures is not None and is_image(summary, self._pictures[0])
+        image = self._pictures is not None and self._image(self._pictures[0])
+        base, suffix = self._expression()
         note, code = self._note()
         return {
             "version": _VERSION,
@@ -160,6 +315,11 @@ class TensorInspector(SlangWidget):
             "components": self._components,
             "image": image,
             "single": summary.dtype in _SINGLE,
+            "signed": self._what == "difference",
+            "code": base,
+            "to_numpy": suffix,
+            "compared": self._other_name if self._other is not None else "",
+            "what": self._what,
             "value": wire.statistics(summary.value),
             "gradient": wire.statistics(summary.gradient),
             "limit": gradient_limit(summary),
@@ -170,6 +330,10 @@ class TensorInspector(SlangWidget):
                 for path, part in summary.fields.items()
             ],
         }
+
+    def _image(self, value: Picture) -> bool:
+        """Say whether elements are shown as colours; not those of a difference, which are no light."""
+        return self._what != "difference" and is_image(self.summary, value)
 
     def _note(self) -> tuple[str, str]:
         """Return a sentence for under the head, and the code that changes what it says."""
@@ -205,7 +369,7 @@ class TensorInspector(SlangWidget):
         for at in np.ndindex(*lead):
             position = iter(at)
             index = tuple(None if axis in drawn else next(position) for axis in range(len(shape)))
-            parts.append(summaries.elements(self._tensor, index=index, gradient=gradient))
+            parts.append(summaries.elements(self._read_from, index=index, gradient=gradient))
         whole = np.stack(parts)
         inner = whole.size // math.prod(shape)
         return whole.reshape(shape if inner == 1 else (*shape, inner))
@@ -237,11 +401,12 @@ class TensorInspector(SlangWidget):
             metadata["image/png"] = {"width": width, "height": height}
         return data, metadata
 
-    # ----- the browser's requests -----
+    # ----- frames -----
 
     def _ready(self) -> None:
         if self._pictures is not None:
-            meta, arrays = self._frame(self._index, *self._pictures)
+            meta, arrays = self._frame(self._shown, *self._pictures)
+            meta["choices"] = {kind: vars(choice) for kind, choice in self._shown.choices.items()}
             for kind, histogram in (
                 ("value", self.summary.histogram),
                 ("gradient", self.summary.gradient_histogram),
@@ -252,11 +417,13 @@ class TensorInspector(SlangWidget):
             self.push("picture", meta, arrays)
 
     def _frame(
-        self, index: tuple[int, ...], value: Picture, gradient: Picture | None
+        self, shown: Shown, value: Picture, gradient: Picture | None
     ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        meta: dict[str, Any] = {"index": list(index)}
+        meta: dict[str, Any] = {"index": list(shown.index)}
+        if shown.pooled:
+            meta["pooled"] = {"axes": list(shown.pooled), "by": shown.by}
         arrays: dict[str, NDArray[Any]] = {}
-        for kind, picture in (("value", value), ("gradient", gradient)):
+        for kind, picture in zip(Kinds, (value, gradient), strict=True):
             if picture is None:
                 continue
             row0, row1, column0, column1 = picture.window
@@ -264,7 +431,7 @@ class TensorInspector(SlangWidget):
                 "block": list(picture.block),
                 "window": [row0, column0, row1 - row0, column1 - column0],
             }
-            arrays[f"{kind}.mean"] = picture.mean
+            arrays[f"{kind}.mean"] = picture.maximum if shown.by == "max" and shown.pooled else picture.mean
             arrays[f"{kind}.flags"] = picture.flags
             # Of single elements the range is the mean.
             if not picture.exact or self._components > 1:
@@ -274,108 +441,28 @@ class TensorInspector(SlangWidget):
                 arrays["value.colors"] = picture.colors
         return meta, arrays
 
-    def _serve_slice(self, content: Mapping[str, Any]) -> None:
-        """Show the slice at `index`, or a window of it in finer texels."""
-        index = wire.naturals(content.get("index"), len(self.summary.shape))
-        if self._pictures is None or index is None or not self._inside(index):
-            return
-        window = None
-        if (asked := content.get("window")) is not None:
-            numbers = wire.naturals(asked, 4)
-            if numbers is None:
-                return
-            row, column, rows, columns = numbers
-            window = (row, row + rows, column, column + columns)
-        try:
-            pictures = self._take_pictures(index, window)
-        except Exception as error:
-            self._trouble(error)
-            return
-        if window is None:
-            # The slice that a view opened later begins with.
-            self._index, self._pictures = index, pictures
-            self._ready()
-        elif pictures[0].mean.size:
-            self.push("picture", *self._frame(index, *pictures))
-
-    def _serve_element(self, content: Mapping[str, Any]) -> None:
-        """Answer with the exact numbers of one element."""
-        place = self._place(content)
-        if place is None:
-            return
-        try:
-            answer = {
-                "place": list(place),
-                "value": self._element(place, False),
-                "gradient": self._element(place, True) if self.summary.gradient is not None else None,
-            }
-        except Exception as error:
-            self._trouble(error)
-            return
-        self.tell("element", answer)
-
-    def _element(self, place: tuple[int, ...], gradient: bool) -> list[Any]:
-        found = summaries.elements(self._tensor, index=place, gradient=gradient)
-        return [wire.exact(x) for x in found.ravel()[:_COMPONENTS].tolist()]
-
-    def _serve_find(self, content: Mapping[str, Any]) -> None:
-        """Answer with the next element in index order that is NaN or infinite, in value or gradient."""
-        place = self._place(content)
-        if place is None:
-            return
-        found: set[tuple[int, ...]] = set()
-        try:
-            for gradient in (False, True)[: 1 + (self.summary.gradient is not None)]:
-                listed = summaries.nonfinite(self._tensor, _FOUND, gradient=gradient)
-                found.update(at[: len(place)] for at in listed)
-        except Exception as error:
-            self._trouble(error)
-            return
-        inclusive = content.get("inclusive") is True
-        if content.get("step") == -1:
-            order = sorted(found, reverse=True)
-            after = [at for at in order if at < place or (inclusive and at == place)]
-        else:
-            order = sorted(found)
-            after = [at for at in order if at > place or (inclusive and at == place)]
-        # Past the last one it begins again.
-        following = next(iter(after or order), None)
-        rest = (0,) * (len(self.summary.shape) - len(place))
-        self.tell("found", {"place": None if following is None else [*following, *rest]})
-
-    def _place(self, content: Mapping[str, Any]) -> tuple[int, ...] | None:
-        """Return the element a request names, without an index on the axis of the channels; None where it is none."""
-        axes = len(self.summary.shape) - (self._choice.channel is not None)
-        place = wire.naturals(content.get("index"), axes)
-        return place if self._pictures is not None and place is not None and self._inside(place) else None
-
-    def _inside(self, index: tuple[int, ...]) -> bool:
-        return all(at < n for at, n in zip(index, self.summary.shape, strict=False))
-
-    def _trouble(self, error: Exception) -> None:
-        """Say in the view why the tensor cannot be read: its device may be gone."""
-        said = str(error) if isinstance(error, SlangLabError) else str(error).strip().partition("\n")[0]
-        self.tell("trouble", {"text": f"The tensor could not be read: {said}"})
-
     def close(self) -> None:
         """Take the view away and let go of the tensor."""
+        writes.ignore(self)
         super().close()
-        self._tensor = None
+        self._tensor = self._read_from = self._other = None
         self._pictures = None
 
 
-def inspect(tensor: Any, name: str | None = None) -> TensorInspector:
+def inspect(tensor: Any, name: str | None = None, *, follow: bool = True) -> TensorInspector:
     """Open a view of a tensor and its gradient.
 
     Parameters
     ----------
-    tensor : slangpy.Tensor or ndarray
+    tensor : slangpy.Tensor, ndarray or torch.Tensor
     name : str, optional
         The variable's name, for the head and the code line.
+    follow : bool
+        Read the tensor again after calls that may have written it; `refresh` reads it in any case.
 
     Returns
     -------
     TensorInspector
         Shown when it is the last line of a cell. `close()` lets go of the tensor.
     """
-    return TensorInspector(tensor, name)
+    return TensorInspector(tensor, name, follow=follow)

@@ -12,18 +12,17 @@ from typing import Any
 import ipywidgets
 import numpy as np
 import pytest
-from inspected import Pair, use_pairs
 from numpy.typing import NDArray
 
 from slanglab.errors import SlangLabError
 from slanglab.tensors import summary as summaries
+from slanglab.tensors.sources import Arrays as Pair
 from slanglab.widgets import automatic, transport, wire
 from slanglab.widgets.inspector import TensorInspector, inspect
 
 
 @pytest.fixture(autouse=True)
 def _pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    use_pairs(monkeypatch)
     monkeypatch.setattr(transport, "bundle", lambda name: "export default {}")
 
 
@@ -69,6 +68,7 @@ def test_a_view_that_opens_gets_the_picture(rng: np.random.Generator) -> None:
         "index": [0, 0],
         "value": {"block": [1, 1], "window": [0, 0, 5, 7]},
         "gradient": {"block": [1, 1], "window": [0, 0, 5, 7]},
+        "choices": {},
     }
     arrays = view.arrays(frame)
     assert (arrays["value.mean"] == pair.value).all()

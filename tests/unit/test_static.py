@@ -8,18 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from inspected import Pair, use_pairs
 from numpy.typing import NDArray
 
 from slanglab import look
 from slanglab.tensors import summary as summaries
+from slanglab.tensors.sources import Arrays as Pair
 from slanglab.widgets.raster import png, thinned
 from slanglab.widgets.static import gradient_limit, tensor_png, tensor_text
-
-
-@pytest.fixture(autouse=True)
-def _pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    use_pairs(monkeypatch)
 
 
 def decode(data: bytes) -> NDArray[np.uint8]:

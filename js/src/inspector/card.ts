@@ -65,7 +65,7 @@ export class Card {
         row("", `${figures(r.minimum, 3)} to ${figures(r.maximum, 3)} in its block`, "dim");
     }
     const { value: v, gradient: g } = readings;
-    if (v?.exact && g?.exact && v.values.length === 1 && g.values.length === 1) {
+    if (v?.exact && g?.exact && v.values.length === 1 && g.values.length === 1 && !store.pooled) {
       const ratio = Math.abs(Number(g.values[0]) / Number(v.values[0]));
       row("|grad| / |value|", Number.isFinite(ratio) ? figures(ratio, 3) : "–", "");
     }

@@ -16,6 +16,16 @@ export interface Statistics {
   std: number;
 }
 
+export const WHATS = ["tensor", "other", "difference"] as const;
+/** Which numbers are shown where two tensors are compared. */
+export type What = (typeof WHATS)[number];
+
+/** Axes that are reduced, and how. */
+export interface Pooled {
+  axes: number[];
+  by: "mean" | "max";
+}
+
 export type Form = "picture" | "line" | "scalar" | "empty" | "other";
 
 export interface Info {
@@ -39,6 +49,12 @@ export interface Info {
   signed: boolean;
   value: Statistics | null;
   gradient: Statistics | null;
+  /** What is sliced, as Python, and what has to stand behind it to make a NumPy array. */
+  code: string;
+  toNumpy: string;
+  /** The name of the tensor that is compared with, "" where there is none, and which of the two is shown. */
+  compared: string;
+  what: What;
   /** The gradient is shown from -limit to limit. */
   limit: number;
   /** A sentence under the head, and the code that changes what it says. */
@@ -110,6 +126,10 @@ export function readInfo(x: unknown): Info | null {
     image: x.image === true,
     single: x.single === true,
     signed: x.signed === true,
+    code: text(x.code, 500),
+    toNumpy: text(x.to_numpy),
+    compared: text(x.compared),
+    what: WHATS.find((what) => what === x.what) ?? "tensor",
     value: statistics(x.value),
     gradient: statistics(x.gradient),
     limit: number(x.limit),
@@ -282,4 +302,55 @@ export function readSpread(message: Message): Spread | null {
     return true;
   };
   return ascends(share) && ascends(at) ? { share, at } : null;
+}
+
+/** The axes that a picture reduces; null where it reduces none. */
+export function readPooled(x: unknown, rank: number): Pooled | null {
+  if (!isRecord(x) || (x.by !== "mean" && x.by !== "max") || !Array.isArray(x.axes)) return null;
+  const axes = x.axes.filter((a): a is number => natural(a) && a < rank);
+  return axes.length ? { axes, by: x.by } : null;
+}
+
+/** Exact numbers of a window of a slice. */
+export class Cells {
+  private constructor(
+    readonly index: readonly number[],
+    private readonly window: Window,
+    private readonly numbers: Record<"value" | "gradient", Numbers | readonly string[] | null>,
+    private readonly components: number,
+  ) {}
+
+  static read(message: Message): Cells | null {
+    const { index, window } = message.meta;
+    if (!Array.isArray(index) || !index.every(natural)) return null;
+    if (!Array.isArray(window) || window.length !== 4 || !window.every(natural)) return null;
+    const [row, col] = window as [number, number];
+    const value = message.arrays.get("value");
+    if (value?.shape.length !== 3) return null;
+    const [rows = 0, cols = 0, components = 1] = value.shape;
+    const part = (kind: "value" | "gradient"): Numbers | readonly string[] | null => {
+      const array = message.arrays.get(kind);
+      if (!array || array.shape.join() !== value.shape.join()) return null;
+      const words = message.meta[kind];
+      const whole = Array.isArray(words) && words.length === array.data.length;
+      return whole ? words.map((w) => (/^-?\d{1,20}$/.test(String(w)) ? String(w) : "")) : array.data;
+    };
+    const numbers = { value: part("value"), gradient: part("gradient") };
+    return new Cells([...index], { row, col, rows, cols }, numbers, components);
+  }
+
+  /** The numbers of an element; null outside the window. */
+  read(kind: "value" | "gradient", cell: Cell): (number | string)[] | null {
+    const numbers = this.numbers[kind];
+    const { row, col, rows, cols } = this.window;
+    const [r, c] = [cell.row - row, cell.col - col];
+    if (!numbers || r < 0 || c < 0 || r >= rows || c >= cols) return null;
+    const from = (r * cols + c) * this.components;
+    return Array.from({ length: this.components }, (_, k) => numbers[from + k] ?? Number.NaN);
+  }
+
+  covers(first: Cell, last: Cell): boolean {
+    const { row, col, rows, cols } = this.window;
+    return first.row >= row && first.col >= col && last.row < row + rows && last.col < col + cols;
+  }
 }

@@ -3,18 +3,28 @@
 import { h, iconButton } from "../lib/dom.ts";
 import { bytesText, shapeText } from "../lib/numbers.ts";
 import { colourClass } from "./card.ts";
+import { WHATS, type What } from "./data.ts";
+import { type Format, saveMenu } from "./saving.ts";
+import { segments } from "./segments.ts";
 import { KINDS, type Store } from "./store.ts";
+import { hasTable } from "./table_view.ts";
 
-export function head(store: Store, wait: HTMLElement, whole: () => void): HTMLElement {
+export interface Tools {
+  /** Picture or table. */
+  table: boolean;
+  setTable(table: boolean): void;
+  whole(): void;
+  pin(): void;
+  /** Show one of two tensors that are compared, or their difference; null ends the comparison. */
+  compare(what: What | null): void;
+  save(format: Format): void;
+}
+
+export function head(store: Store, wait: HTMLElement, tools: Tools): HTMLElement {
   const { info } = store;
   const fact = (text: string, title?: string): HTMLElement | null =>
     text ? h("span", { class: "dim", title }, text) : null;
   const bytes = info.bytes ? bytesText(info.bytes) + (info.gradient ? " + gradient" : "") : "";
-  const tools = h(
-    "span",
-    { class: "tools" },
-    iconButton("whole", "whole slice", "Show the whole slice (0)", whole),
-  );
   return h(
     "div",
     { class: "head" },
@@ -25,8 +35,34 @@ export function head(store: Store, wait: HTMLElement, whole: () => void): HTMLEl
     fact(info.device, info.adapter),
     scalar(store),
     wait,
-    info.form === "picture" ? tools : null,
+    hasTable(info) ? toolbar(store, tools) : null,
   );
+}
+
+function toolbar({ info }: Store, tools: Tools): HTMLElement {
+  const picture = info.form === "line" ? "line" : "picture";
+  const views = segments("view", [picture, "table"], (name) => tools.setTable(name === "table"));
+  views.show(tools.table ? "table" : picture);
+  return h(
+    "span",
+    { class: "tools" },
+    info.compared ? comparison(info.name || "tensor", info.compared, info.what, tools) : null,
+    views.el,
+    info.form === "picture" && !tools.table
+      ? iconButton("whole", "whole slice", "Show the whole slice (0)", () => tools.whole())
+      : null,
+    iconButton("pin", "pin", "Keep a copy to compare with (P)", () => tools.pin()),
+    saveMenu((format) => tools.save(format)),
+  );
+}
+
+function comparison(name: string, other: string, what: What, tools: Tools): HTMLElement {
+  const short = (text: string): string => (text.length > 16 ? `${text.slice(0, 15)}…` : text);
+  const words = [short(name), other === name ? "other" : short(other), "difference"];
+  const seg = segments("shown", words, (word) => tools.compare(WHATS[words.indexOf(word)] ?? "tensor"));
+  seg.show(words[WHATS.indexOf(what)] ?? "");
+  const end = iconButton("cross", "compare no more", "Compare no more", () => tools.compare(null));
+  return h("span", { class: "comparison" }, seg.el, end);
 }
 
 /** A single number needs no picture: it stands in the head. */

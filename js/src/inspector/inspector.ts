@@ -4,17 +4,20 @@
 import type { Channel, Message } from "../lib/channel.ts";
 import { h, icon, iconButton } from "../lib/dom.ts";
 import { ascii, count } from "../lib/numbers.ts";
-import { Pacer } from "../lib/pacer.ts";
 import { type Cell, isWhole, reveal, type Window, whole, zoom } from "../lib/view.ts";
+import { Asking, end } from "./asking.ts";
 import { readingText } from "./card.ts";
+import { readChoice } from "./choices.ts";
 import { CurveView } from "./curve_view.ts";
-import { type Info, Layer, number, readHistogram, readSpread } from "./data.ts";
+import { Cells, type Info, Layer, number, readHistogram, readPooled, readSpread } from "./data.ts";
 import { head } from "./head.ts";
 import { jumpList, type Place, places } from "./jump.ts";
 import { PictureView } from "./picture_view.ts";
+import { type Format, keep } from "./saving.ts";
 import { Sliders } from "./sliders.ts";
 import { statisticsTable } from "./statistics.ts";
-import { type Brush, type Exact, KINDS, type Kind, Store } from "./store.ts";
+import { type Brush, type Exact, KINDS, Store } from "./store.ts";
+import { TableView } from "./table_view.ts";
 import type { Actions, View } from "./view.ts";
 
 const NARROW = 620;
@@ -23,21 +26,12 @@ const SETTLED = 120;
 /** A slower answer than this is said. */
 const SLOW = 400;
 
-interface Request {
-  kind: "slice" | "element" | "find" | "spread" | "count";
-  index?: number[];
-  picture?: Kind;
-  /** The ends of a range; null where it has none. */
-  lo?: number | null;
-  hi?: number | null;
-  window?: number[];
-  step?: 1 | -1;
-  inclusive?: boolean;
-}
-
 export class Inspector implements Actions {
   private readonly store: Store;
-  private readonly view: View | null;
+  private readonly picture: View | null;
+  private table: TableView | null = null;
+  /** The table is shown in the picture's place. */
+  private listing = false;
   private readonly status = h("div", { role: "status" });
   private readonly wait = h("span", { class: "dim" });
   private readonly tables = h("div");
@@ -45,16 +39,15 @@ export class Inspector implements Actions {
   private readonly code = h("code");
   private readonly spoken = h("output", { class: "spoken", "aria-live": "polite" });
   private readonly sliders: Sliders;
-  private readonly slices = new Pacer<Request>((r) => this.request(r));
-  private readonly elements = new Pacer<Request>((r) => this.request(r));
-  private readonly counts = new Pacer<Request>((r) => this.request(r));
+  private readonly ask = new Asking();
+  private readonly views = h("div");
   private readonly marking = h("div", { class: "marking" });
-  private readonly asked = new Set<Kind>();
-  private channel: Channel | null = null;
   private width = 0;
   private places: Place[] = [];
   /** Where to put the cursor when the slice of that place arrives. */
   private heading: number[] | null = null;
+  private format: Format | null = null;
+  private gone = false;
   private settle: ReturnType<typeof setTimeout> | undefined;
   private speak: ReturnType<typeof setTimeout> | undefined;
 
@@ -62,21 +55,21 @@ export class Inspector implements Actions {
     private info: Info,
     private readonly root: HTMLElement,
     private readonly signal: AbortSignal,
+    before: Inspector | null = null,
   ) {
     this.store = new Store(info, root);
-    this.view = this.makeView();
-    this.sliders = new Sliders(info, (index) => {
+    if (before) this.store.follow(before.store);
+    this.picture = this.makeView();
+    this.sliders = new Sliders(info, (index, pooled) => {
       this.heading = null;
-      this.slices.ask({ kind: "slice", index });
+      this.ask.slice(index, pooled);
       this.sayWaiting();
     });
-    root.append(
-      head(this.store, this.wait, () => this.whole()),
-      this.status,
-    );
-    if (this.view) {
+    root.append(this.makeHead(), this.status);
+    if (this.picture) {
+      this.views.append(this.picture.el);
       root.append(
-        this.view.el,
+        this.views,
         this.marking,
         this.sliders.el,
         this.tables,
@@ -84,7 +77,7 @@ export class Inspector implements Actions {
         this.codeLine(),
         this.spoken,
       );
-      this.view.el.hidden = true;
+      this.views.hidden = true;
     } else if (info.form === "other") root.append(this.tables);
     this.note();
   }
@@ -95,23 +88,56 @@ export class Inspector implements Actions {
     return null;
   }
 
+  private get view(): View | null {
+    return this.listing ? this.table : this.picture;
+  }
+
+  private makeHead(): HTMLElement {
+    return head(this.store, this.wait, {
+      table: this.listing,
+      setTable: (table) => this.list(table),
+      whole: () => this.whole(),
+      pin: () => this.pin(),
+      compare: (what) => this.ask.show(what),
+      save: (format) => {
+        this.format = format;
+        this.ask.save(format);
+      },
+    });
+  }
+
+  private showHead(): void {
+    this.root.querySelector(".head")?.replaceWith(this.makeHead());
+    if (!this.ask.alive && this.gone) this.disable();
+  }
+
+  /** Show the table in the picture's place, or the picture again. */
+  private list(table: boolean): void {
+    if (table) this.table ??= new TableView(this.store, this, this.signal);
+    this.listing = table;
+    const { view } = this;
+    if (view) this.views.replaceChildren(view.el);
+    this.showHead();
+    this.redraw();
+  }
+
   /** Ask for the picture, once the messages of `channel` are listened to. */
   start(channel: Channel): void {
-    this.channel = channel;
+    this.ask.connect(channel);
     if (!channel.alive()) this.lost();
-    else if (this.view || this.info.form === "scalar") channel.send("ready");
+    else if (this.picture || this.info.form === "scalar") this.ask.ready();
   }
 
   /** Take new facts about the same tensor; false where they need another layout. */
   update(info: Info): boolean {
-    const layout = ({ form, shape, axes, components, value, gradient, fields }: Info): string =>
-      JSON.stringify([form, shape, axes, components, value !== null, gradient !== null, fields.length]);
+    const layout = ({ form, shape, axes, components, value, gradient, fields, what }: Info): string =>
+      JSON.stringify([form, shape, axes, components, value !== null, gradient !== null, fields.length, what]);
     if (layout(info) !== layout(this.info) || info.form === "scalar") return false;
     this.info = info;
     this.store.info = info;
     this.store.spreads.value = this.store.spreads.gradient = null;
-    this.asked.clear();
-    this.root.querySelector(".head")?.replaceWith(head(this.store, this.wait, () => this.whole()));
+    this.ask.changed();
+    this.showHead();
     this.note();
     this.redraw();
     return true;
@@ -139,33 +165,35 @@ export class Inspector implements Actions {
 
   // ----- the kernel -----
 
-  private request({ kind, ...meta }: Request): void {
-    this.channel?.send(kind, meta);
-  }
-
   /** One message of the kernel. */
   receive(message: Message): void {
-    if (message.kind === "picture") this.picture(message);
+    if (message.kind === "picture") this.pictured(message);
     else if (message.kind === "element") this.element(message);
     else if (message.kind === "found") this.found(message);
     else if (message.kind === "spread") this.spread(message);
     else if (message.kind === "count") this.counted(message);
+    else if (message.kind === "cells") this.listed(message);
+    else if (message.kind === "saved") this.saved(message);
     else if (message.kind === "trouble") this.trouble(message);
   }
 
-  private picture(message: Message): void {
+  private pictured(message: Message): void {
     const { store, info } = this;
     const index = message.meta.index;
     if (!Array.isArray(index) || index.length !== info.shape.length) return;
     if (!index.every((k, axis) => Number.isInteger(k) && k >= 0 && k < (info.shape[axis] ?? 0))) return;
     const layers = { value: Layer.read(message, "value"), gradient: Layer.read(message, "gradient") };
     if (!layers.value) return;
-    store.show(layers, index);
+    store.show(layers, index, readPooled(message.meta.pooled, info.shape.length));
+    if (!store.taken) this.begin(message);
+    store.taken = new Date();
+    this.table?.forget();
+    this.sliders.show(index, store.pooled);
     for (const kind of KINDS) store.histograms[kind] = readHistogram(message, kind) ?? store.histograms[kind];
-    this.slices.done();
+    this.ask.done("slice");
     this.sayWaiting();
     this.places = places(store.layers);
-    if (this.view) this.view.el.hidden = false;
+    this.views.hidden = false;
     this.redraw();
     const { heading } = this;
     const there = heading && store.cell(heading);
@@ -173,13 +201,26 @@ export class Inspector implements Actions {
       this.heading = null;
       this.move(there);
     } else if (store.cursor) this.move(store.cursor);
+    // The whole came anew: what is zoomed into wants its finer picture again.
+    if (isWhole(layers.value.window, store.size) && !isWhole(store.window, store.size)) this.settled();
+  }
+
+  /** The first picture brings the choices that were made in another view of the same tensor. */
+  private begin(message: Message): void {
+    const kept = message.meta.choices;
+    if (typeof kept !== "object" || kept === null) return;
+    for (const kind of KINDS) {
+      const choice = readChoice((kept as Record<string, unknown>)[kind], this.store.centred(kind));
+      if (choice) this.store.choices[kind] = choice;
+    }
+    this.picture?.showChoices?.();
   }
 
   /** The kernel found the next element that is not finite, perhaps in another slice. */
   private found(message: Message): void {
     const { store, info } = this;
     const { place } = message.meta;
-    this.elements.done();
+    this.ask.done("element");
     if (!Array.isArray(place) || place.length !== info.shape.length) return;
     if (!place.every((k, axis) => Number.isInteger(k) && k >= 0 && k < (info.shape[axis] ?? 0))) return;
     const { channel, row, col } = info.axes;
@@ -190,16 +231,16 @@ export class Inspector implements Actions {
       this.go(known ? { ...known, cell: here } : { cell: here, flags: {}, block: [1, 1] });
       return;
     }
-    this.sliders.show(place);
+    this.sliders.show(place, null);
     this.heading = at;
     const index = place.map((k, axis) => (axis === row || axis === col || axis === channel ? 0 : k));
-    this.slices.ask({ kind: "slice", index });
+    this.ask.slice(index, null);
   }
 
   private element(message: Message): void {
     const { place, value, gradient } = message.meta;
     const { store } = this;
-    this.elements.done();
+    this.ask.done("element");
     if (!Array.isArray(place) || !place.every(Number.isInteger)) return;
     const cell = store.cell(place);
     if (!cell) return;
@@ -219,21 +260,33 @@ export class Inspector implements Actions {
     this.redraw();
   }
 
-  /** Ask how the numbers are spread where a scale needs it. */
   private askSpreads(): void {
-    for (const kind of KINDS) {
-      if (!this.store.waits(kind) || this.asked.has(kind)) continue;
-      this.asked.add(kind);
-      this.request({ kind: "spread", picture: kind });
-    }
+    for (const kind of KINDS) if (this.store.waits(kind)) this.ask.spread(kind);
+  }
+
+  private listed(message: Message): void {
+    this.ask.done("cells");
+    const cells = Cells.read(message);
+    if (cells && cells.index.join() === this.store.index.join()) this.table?.learn(cells);
+  }
+
+  private saved(message: Message): void {
+    const { svg } = message.meta;
+    const { format } = this;
+    this.format = null;
+    if (typeof svg !== "string" || !format) return;
+    const name = this.info.name.replace(/[^\w.-]+/g, "_") || "tensor";
+    keep(svg, format, name).then(
+      () => this.announce("saved"),
+      (error) => this.complain(`The picture could not be saved: ${error}`),
+    );
   }
 
   private counted(message: Message): void {
     const { store } = this;
-    this.counts.done();
+    this.ask.done("count");
     const { count: n, picture, lo, hi } = message.meta;
     const { brush } = store;
-    const end = (x: number): number | null => (Number.isFinite(x) ? x : null);
     // An answer to a range that is not marked any more counts for nothing.
     if (typeof n !== "number" || !brush || brush.kind !== picture) return;
     if (end(brush.lo) !== lo || end(brush.hi) !== hi) return;
@@ -257,9 +310,11 @@ export class Inspector implements Actions {
   }
 
   private trouble(message: Message): void {
-    this.slices.done();
-    this.elements.done();
-    const text = typeof message.meta.text === "string" ? message.meta.text : "The tensor cannot be read.";
+    this.ask.done("slice", "element", "count", "cells");
+    this.complain(typeof message.meta.text === "string" ? message.meta.text : "The tensor cannot be read.");
+  }
+
+  private complain(text: string): void {
     this.status.replaceChildren(
       h("div", { class: "note" }, h("span", { class: "err" }, icon("cross")), h("span", {}, text)),
     );
@@ -267,7 +322,8 @@ export class Inspector implements Actions {
 
   /** The kernel is gone: what is on the screen stays, what needs a kernel is switched off. */
   lost(): void {
-    this.sliders.disable();
+    this.gone = true;
+    this.disable();
     const { taken } = this.store;
     const time = taken?.toLocaleTimeString("en-GB");
     const text = taken
@@ -279,9 +335,16 @@ export class Inspector implements Actions {
     this.sayWaiting();
   }
 
+  /** Switch off what needs a kernel. */
+  private disable(): void {
+    this.sliders.disable();
+    for (const button of this.root.querySelectorAll<HTMLButtonElement>(".tools button"))
+      button.disabled = button.getAttribute("aria-label") !== "whole slice";
+  }
+
   private sayWaiting(): void {
-    const pending = this.slices.pending;
-    const waits = pending > 0 && this.channel?.alive() === true;
+    const { pending } = this.ask;
+    const waits = pending > 0 && this.ask.alive;
     this.wait.textContent = waits && pending >= SLOW ? "waiting for the kernel" : "";
     if (waits) setTimeout(() => this.signal.aborted || this.sayWaiting(), SLOW);
   }
@@ -300,7 +363,7 @@ export class Inspector implements Actions {
     if (store.layers.value.length) this.view?.draw(this.width);
     this.showMarking();
     const jump = (): void => this.jump(1);
-    const reachable = this.view && this.channel?.alive() ? jump : this.places.length ? jump : null;
+    const reachable = this.view && this.ask.alive ? jump : this.places.length ? jump : null;
     this.tables.replaceChildren(statisticsTable(store, this.width < NARROW, reachable));
     this.showPlaces();
     this.code.textContent = store.code;
@@ -315,6 +378,11 @@ export class Inspector implements Actions {
   rescaled(): void {
     this.askSpreads();
     this.view?.draw(this.width);
+    this.tellState();
+  }
+
+  cells(window: number[]): void {
+    this.ask.cells(this.store.index, this.store.pooled, window);
   }
 
   brush(brush: Brush | null): void {
@@ -325,10 +393,7 @@ export class Inspector implements Actions {
   brushed(): void {
     const { brush } = this.store;
     this.store.marked = null;
-    if (brush) {
-      const end = (x: number): number | null => (Number.isFinite(x) ? x : null);
-      this.counts.ask({ kind: "count", picture: brush.kind, lo: end(brush.lo), hi: end(brush.hi) });
-    }
+    if (brush) this.ask.count(brush);
     this.showMarking();
     this.view?.draw(this.width);
   }
@@ -340,7 +405,7 @@ export class Inspector implements Actions {
     store.window = reveal(store.window, cell, store.size);
     if (store.window !== before) this.windowed();
     const known = KINDS.every((kind) => !store.has(kind) || store.read(kind, cell)?.exact);
-    if (!known) this.elements.ask({ kind: "element", index: store.place(cell) });
+    if (!known && !store.pooled) this.ask.element(store.place(cell));
     this.view?.drawCursor();
     this.markPlace();
     this.say();
@@ -390,8 +455,30 @@ export class Inspector implements Actions {
   windowed(): void {
     this.view?.draw(this.width);
     this.code.textContent = this.store.code;
+    this.settled();
+  }
+
+  private settled(): void {
     clearTimeout(this.settle);
-    this.settle = setTimeout(() => this.finer(), SETTLED);
+    this.settle = setTimeout(() => {
+      this.tellState();
+      this.finer();
+    }, SETTLED);
+  }
+
+  /** The window in whole elements: row, column, rows, columns. */
+  private elementsShown(): number[] {
+    const { size, window: w } = this.store;
+    const row = Math.floor(w.row);
+    const col = Math.floor(w.col);
+    const rows = Math.min(size.rows, Math.ceil(w.row + w.rows)) - row;
+    return [row, col, rows, Math.min(size.cols, Math.ceil(w.col + w.cols)) - col];
+  }
+
+  private tellState(): void {
+    const { store } = this;
+    if (this.signal.aborted) return;
+    this.ask.state(isWhole(store.window, store.size) ? null : this.elementsShown(), store.choices);
   }
 
   /** Ask for a finer picture of the window, where the picture at hand is coarser than the screen. */
@@ -401,11 +488,7 @@ export class Inspector implements Actions {
     if (isWhole(w, store.size) || this.signal.aborted) return;
     const best = store.layers.value[store.layers.value.length - 1];
     if (!best || (best.exact && covers(best.window, w))) return;
-    const row = Math.floor(w.row);
-    const col = Math.floor(w.col);
-    const rows = Math.min(store.size.rows, Math.ceil(w.row + w.rows)) - row;
-    const cols = Math.min(store.size.cols, Math.ceil(w.col + w.cols)) - col;
-    this.slices.ask({ kind: "slice", index: store.index, window: [row, col, rows, cols] });
+    this.ask.slice(store.index, store.pooled, this.elementsShown());
     this.sayWaiting();
   }
 
@@ -419,10 +502,10 @@ export class Inspector implements Actions {
         ? places.find((p) => order(p.cell) > here)
         : [...places].reverse().find((p) => order(p.cell) < here);
     if (next && exact) this.go(next);
-    else if (this.channel?.alive()) {
+    else if (this.ask.alive) {
       // Without a cursor the search begins at the slice's first element, which counts too.
       const index = store.place(store.cursor ?? { row: 0, col: 0 });
-      this.elements.ask({ kind: "find", index, step: direction, inclusive: store.cursor === null });
+      this.ask.find(index, direction, store.cursor === null);
     } else {
       const around = next ?? (direction > 0 ? places[0] : places[places.length - 1]);
       if (around) this.go(around);
@@ -444,18 +527,18 @@ export class Inspector implements Actions {
   }
 
   copy(): void {
-    const done = (text: string): void => {
-      this.spoken.textContent = text;
-    };
     navigator.clipboard?.writeText(ascii(this.store.code)).then(
-      () => done("copied"),
-      () => done("the browser does not allow copying"),
+      () => this.announce("copied"),
+      () => this.announce("the browser does not allow copying"),
     );
   }
 
+  private announce(text: string): void {
+    this.spoken.textContent = text;
+  }
+
   pin(): void {
-    this.store.pinned = !this.store.pinned && this.store.cursor !== null;
-    this.view?.drawCursor();
+    this.ask.pin();
   }
 
   cancel(): boolean {

@@ -51,7 +51,7 @@ export function jumpList(store: Store, all: readonly Place[], go: (place: Place)
   if (all.length === 0) return list;
   const lead = leadAxes(store.info);
   const slice = lead.length
-    ? ` at ${lead.map((axis) => `axis ${axis} = ${store.index[axis]}`).join(", ")}`
+    ? ` at ${lead.map((axis) => `axis ${axis} = ${store.pooled?.axes.includes(axis) ? "any" : store.index[axis]}`).join(", ")}`
     : "";
   list.append(h("span", { class: "dim" }, `not finite${slice}:`));
   for (const place of all.slice(0, CHIPS)) {
@@ -64,7 +64,7 @@ export function jumpList(store: Store, all: readonly Place[], go: (place: Place)
       h(
         "button",
         { type: "button", "aria-current": here ? "true" : "false", onclick: () => go(place) },
-        `${near}[${store.place(cell).join(", ")}]`,
+        near + store.placeText(cell),
         ...marks,
       ),
     );

@@ -10,6 +10,7 @@ export interface KeyActions {
   /** Go to the next (1) or previous (-1) element that is not finite. */
   jump(step: 1 | -1): void;
   copy(): void;
+  /** Keep a copy to compare with. */
   pin(): void;
   /** Undo what can be undone; false where there is nothing. */
   cancel(): boolean;

@@ -6,7 +6,14 @@ import type { Theme } from "../lib/theme.ts";
 import { poles, tide } from "../lib/tokens.ts";
 import { type Cell, isWhole, type Size, type Window, whole } from "../lib/view.ts";
 import { type Choice, needsSpread, scaleOf, standard } from "./choices.ts";
-import { type Histogram, type Info, type Layer, sliceSize, isWhole as wholeNumbers } from "./data.ts";
+import {
+  type Histogram,
+  type Info,
+  type Layer,
+  type Pooled,
+  sliceSize,
+  isWhole as wholeNumbers,
+} from "./data.ts";
 import type { Look } from "./picture.ts";
 
 export type Kind = "value" | "gradient";
@@ -43,6 +50,8 @@ export class Store {
   marked: number | null = null;
   /** For each axis the index of the slice that is drawn; 0 on the axes that are drawn. */
   index: number[];
+  /** The axes that are reduced. */
+  pooled: Pooled | null = null;
   cursor: Cell | null = null;
   pinned = false;
   window: Window;
@@ -59,6 +68,16 @@ export class Store {
     this.choices = { value: standard(this.centred("value")), gradient: standard(true) };
   }
 
+  /** Go on where a view of the same tensor, or of what it is compared with, was. */
+  follow(before: Store): void {
+    for (const kind of KINDS)
+      if (before.centred(kind) === this.centred(kind)) this.choices[kind] = before.choices[kind];
+    const { size } = before;
+    if (size.rows !== this.size.rows || size.cols !== this.size.cols) return;
+    this.window = before.window;
+    this.cursor = before.cursor;
+  }
+
   get theme(): Theme {
     return this.root.dataset.theme === "dark" ? "dark" : "light";
   }
@@ -69,7 +88,9 @@ export class Store {
 
   /** What a picture shows of elements that have several components. */
   shown(kind: Kind): string {
-    const n = this.info.components;
+    const { components: n, compared, what } = this.info;
+    if (what === "difference") return `minus that of ${compared}`;
+    if (what === "other") return `of ${compared}`;
     if (n === 1) return "";
     return kind === "value" && this.info.image ? "as sRGB" : `mean of ${n} components`;
   }
@@ -122,17 +143,17 @@ export class Store {
   }
 
   /** New pictures: whole ones start over, the picture of a window lies over the whole one. */
-  show(layers: Record<Kind, Layer | null>, index: number[]): void {
-    const same = index.join() === this.index.join();
+  show(layers: Record<Kind, Layer | null>, index: number[], pooled: Pooled | null): void {
+    const same = index.join() === this.index.join() && JSON.stringify(pooled) === JSON.stringify(this.pooled);
     const fresh = layers.value === null || isWhole(layers.value.window, this.size);
     this.index = index;
+    this.pooled = pooled;
     if (fresh || !same) this.known.clear();
     for (const kind of KINDS) {
       const layer = layers[kind];
       const base = fresh || !same ? null : (this.layers[kind][0] ?? null);
       this.layers[kind] = [base, layer].filter((l) => l !== null);
     }
-    this.taken = new Date();
   }
 
   /** Remember what the kernel read at a cell. */
@@ -154,7 +175,8 @@ export class Store {
         layer.exact && t.flags ? (t.flags & 1 ? Number.NaN : t.flags & 2 ? Infinity : -Infinity) : t.mean;
       return {
         values: [word],
-        exact: layer.exact && this.info.single && this.info.components === 1,
+        // What is reduced is what it is: there is no element behind it.
+        exact: layer.exact && (this.pooled !== null || (this.info.single && this.info.components === 1)),
         minimum,
         maximum,
       };
@@ -192,12 +214,27 @@ export class Store {
     const { axes } = this.info;
     const at = (axis: number | null): number => (axis === null ? 0 : (place[axis] ?? -1));
     const cell = { row: at(axes.row), col: at(axes.col) };
-    return this.place(cell).join() === place.join() ? cell : null;
+    const here = this.place(cell);
+    const same = here.every((k, axis) => k === place[axis] || this.pooled?.axes.includes(axis));
+    return same && here.length === place.length ? cell : null;
+  }
+
+  /** `[3, 64, 70]`; a colon for an axis that is reduced. */
+  placeText(cell: Cell): string {
+    const parts = this.place(cell).map((k, axis) => (this.pooled?.axes.includes(axis) ? ":" : k));
+    return `[${parts.join(", ")}]`;
   }
 
   /** `features[3, 64, 70]`. */
   element(cell: Cell): string {
-    return `${this.info.name}[${this.place(cell).join(", ")}]`;
+    return `${this.pooled ? `${this.pooled.by} of ` : ""}${this.baseName}${this.placeText(cell)}`;
+  }
+
+  /** What the numbers are those of, in a word. */
+  get baseName(): string {
+    const { name, compared, what } = this.info;
+    if (what === "other") return compared;
+    return what === "difference" ? `${name || "tensor"} − ${compared}` : name;
   }
 
   /** What is on the screen, as Python: `features[3, :, 10:40]`. */
@@ -212,8 +249,16 @@ export class Store {
     const parts = this.index.map((k, axis) => {
       if (axis === axes.row) return part(w.row, w.rows, this.size.rows);
       if (axis === axes.col) return part(w.col, w.cols, this.size.cols);
-      return axis === axes.channel ? ":" : k;
+      return axis === axes.channel || this.pooled?.axes.includes(axis) ? ":" : k;
     });
-    return `${this.info.name || "t"}[${parts.join(", ")}]`;
+    const { code, name, toNumpy } = this.info;
+    const base = code || name || "t";
+    const slice = `[${parts.join(", ")}]`;
+    if (!this.pooled) return base + slice;
+    // An index takes its axis away: what is reduced counts without it.
+    const kept = [...parts.keys()].filter((axis) => String(parts[axis]).includes(":"));
+    const over = this.pooled.axes.map((axis) => kept.indexOf(axis));
+    const which = over.length === 1 ? String(over[0]) : `(${over.join(", ")})`;
+    return `${base}${toNumpy}${slice}.${this.pooled.by}(axis=${which})`;
   }
 }

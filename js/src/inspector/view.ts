@@ -20,6 +20,8 @@ export interface Actions extends KeyActions {
   rescaled(): void;
   /** Mark a range of numbers, or nothing. */
   brush(brush: Brush | null): void;
+  /** Numbers of a window (row, column, rows, columns) are wanted for the table. */
+  cells(window: number[]): void;
   /** The brush was moved. */
   brushed(): void;
 }

@@ -39,6 +39,7 @@ function append(el: Element, kids: Child[]): void {
 const ICONS = {
   whole: "M2.5 6V2.5H6M10 2.5h3.5V6M13.5 10v3.5H10M6 13.5H2.5V10",
   pin: "M6 2.5h4M7 2.5v4L4.5 9.5h7L9 6.5v-4M8 9.5v4",
+  save: "M8 2.5v7.5M5 7l3 3 3-3M2.5 11v2.5h11V11",
   copy: "M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3",
   ...shared,
   lost: "M2.5 2.5l11 11M5 5.2C3.2 5.4 2 6.6 2 8.2 2 10 3.4 11 5 11h5.5M7 4.2c3-.8 4.8.8 5 2.9 1.3.2 2 1 2 2.1 0 .4-.1.8-.4 1.1",
