@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     )
     from slanglab.tensors.summary import summary
     from slanglab.widgets.inspector import TensorInspector, inspect
+    from slanglab.widgets.tables import table
 
 __all__ = [
     "ArgumentError",
@@ -54,6 +55,7 @@ __all__ = [
     "random",
     "summary",
     "sync",
+    "table",
     "tensor",
     "timing",
     "unload_ipython_extension",
@@ -88,6 +90,7 @@ _HOMES = {
     ),
     "slanglab.tensors.summary": ("summary",),
     "slanglab.widgets.inspector": ("TensorInspector", "inspect"),
+    "slanglab.widgets.tables": ("table",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

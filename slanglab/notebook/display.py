@@ -12,7 +12,10 @@ from slanglab import waiting
 from slanglab.cells.report import CellReport
 from slanglab.cells.versions import CompileError
 from slanglab.errors import CallError, SlangLabError
-from slanglab.widgets import automatic
+from slanglab.tensors import summary as summaries
+from slanglab.tensors.wording import line
+from slanglab.values import describe_value
+from slanglab.widgets import automatic, tables
 from slanglab.widgets import errors as error_views
 from slanglab.widgets import report as report_views
 
@@ -43,6 +46,23 @@ def show_error(error: SlangLabError) -> bool:
     return False
 
 
+def _line(tensor: Any) -> str:
+    """Return a tensor in one line, or why it cannot be read."""
+    try:
+        return line(summaries.summary(tensor, bins=1))
+    except SlangLabError as error:
+        return f"<{describe_value(tensor)}: {error.message}>"
+
+
+def _table(container: Any) -> str | None:
+    """Return a list, tuple or dict of tensors as a table; None, so that its text is shown, for any other."""
+    try:
+        found = tables.inside(container)
+    except (SlangLabError, RuntimeError):  # a device that is gone: the text says so
+        return None
+    return None if found is None else found._repr_html_()
+
+
 class Formatters:
     """The display formatters of slangpy's types: slangpy's own, and ours where they show more. `remove` undoes `install`."""
 
@@ -61,20 +81,21 @@ class Formatters:
         # All that it asks of a device is whether to watch files, and ours does not.
         setup_in_jupyter(SimpleNamespace(desc=SimpleNamespace(enable_hot_reload=False)))
         formatter.mimebundle_formatter.for_type(spy.Tensor, self._tensor)
-        # A printer for text wins over the bundle's text; slangpy's, the shape alone, stays for tensors inside lists and tuples.
-        plain = formatter.formatters["text/plain"]
-        inside = plain.type_printers.get(spy.Tensor)
+        # A printer for text wins over the bundle's text. Inside lists and dicts a tensor is one line, and a list of tensors
+        # alone is a table as well.
+        plain, html = formatter.formatters["text/plain"], formatter.formatters["text/html"]
 
         def text(tensor: Any, printer: Any, cycle: bool) -> None:
             if len(printer.stack) == 1 and self._twin and self._twin[0] == id(tensor):
                 printer.text(self._twin[1])
                 self._twin = None
-            elif inside is not None:
-                inside(tensor, printer, cycle)
             else:
-                printer.text(repr(tensor))
+                printer.text(_line(tensor))
 
         plain.for_type(spy.Tensor, text)
+        for kind in (list, tuple, dict):
+            if kind not in html.type_printers:
+                html.for_type(kind, _table)
 
     def remove(self) -> None:
         """Put back what was registered before."""

@@ -14,8 +14,9 @@ from slanglab.notebook.gone import names_on
 from slanglab.notebook.magics import SlangMagics, lift_comments, wrap_errors
 from slanglab.notebook.old_calls import OldCalls
 from slanglab.notebook.work_line import WorkLine
+from slanglab.tensors.records import Summary
 from slanglab.waiting import explain_loss
-from slanglab.widgets import check_html
+from slanglab.widgets import check_html, tables
 
 __all__ = ["Extension", "load_ipython_extension", "unload_ipython_extension"]
 
@@ -43,6 +44,7 @@ class Extension:
         self._shell.events.register("post_run_cell", self._after_cell)
         SlangLabError.presenter = wrap_errors
         GradCheck.drawer = check_html.html
+        Summary.drawer = tables.summary_html
         self._lab.log.install()
         self._lab.mend()
         self._lab.succession.names = self._names
@@ -54,6 +56,7 @@ class Extension:
         self._lab.log.remove()
         SlangLabError.presenter = None
         GradCheck.drawer = None
+        Summary.drawer = None
         if self._work_line is not None:
             self._work_line.remove()
         self._shell.events.unregister("post_run_cell", self._after_cell)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,7 +111,7 @@ class Picture:
     colors: NDArray[np.float32] | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Summary:
     """What there is to say about a tensor without its numbers.
 
@@ -151,3 +151,16 @@ class Summary:
     gradient_histogram: Histogram | None
     fields: Mapping[str, Summary] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    drawer: ClassVar[Callable[[Summary], str] | None] = None
+    """What draws a summary as HTML; set while the notebook extension is loaded."""
+
+    def __repr__(self) -> str:
+        # Here: the text is made from these records.
+        from slanglab.tensors.wording import summary_text
+
+        return summary_text(self)
+
+    def _repr_html_(self) -> str | None:
+        drawer = type(self).drawer
+        return drawer(self) if drawer is not None else None

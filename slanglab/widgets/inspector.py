@@ -25,10 +25,11 @@ from slanglab.tensors import spread as spreads
 from slanglab.tensors import summary as summaries
 from slanglab.tensors.frames import choose
 from slanglab.tensors.records import Picture, Summary
+from slanglab.tensors.wording import dtype_name, summary_text
 from slanglab.widgets import vector, wire
 from slanglab.widgets.serving import Kinds, Serving
 from slanglab.widgets.shown import Shown, as_numpy
-from slanglab.widgets.static import SCALE, dtype_name, gradient_limit, is_image, tensor_png, tensor_text
+from slanglab.widgets.static import SCALE, gradient_limit, is_image, tensor_png
 
 __all__ = ["TensorInspector", "inspect"]
 
@@ -358,7 +359,7 @@ class TensorInspector(Serving):
         value = self.summary.value
         if value is not None and 0 < value.count <= _FEW and not self.summary.notes:
             values = [self._all(False), self._all(True) if self.summary.gradient is not None else None]
-        return tensor_text(self.summary, self._name, *values)
+        return summary_text(self.summary, self._name, *values)
 
     def _all(self, gradient: bool) -> NDArray[Any]:
         """Return all elements, for a small tensor: slice by slice, as the views see them."""

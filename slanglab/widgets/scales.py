@@ -104,11 +104,8 @@ def scale(
     if not (high > low and threshold > 0):
         return Scale(low, high, lambda x: _linear(x, low, high), (low,))
     bottom, top = math.asinh(low / threshold), math.asinh(high / threshold)
-    ticks = (
-        sorted({low, -threshold, 0.0, threshold, high})
-        if centred
-        else sorted({low, max(low, threshold), high})
-    )
+    tenth = high / 10
+    ticks = sorted({low, -tenth, 0.0, tenth, high} if centred else {low, max(low, tenth), high})
 
     def to(x: Any) -> Floats:
         found: Floats = (np.arcsinh(np.asarray(x, np.float64) / threshold) - bottom) / (top - bottom)

@@ -26,6 +26,9 @@ _FOUND = 1000
 _COMPONENTS = 16
 """Numbers of one element that the card shows at most."""
 
+_BINS = 192
+"""Of a histogram over a part of the range."""
+
 _CELLS = 4096
 """Numbers that a table asks for at once."""
 
@@ -44,6 +47,7 @@ class Serving(SlangWidget):
         "find": "_serve_find",
         "spread": "_serve_spread",
         "count": "_serve_count",
+        "histogram": "_serve_histogram",
         "cells": "_serve_cells",
         "state": "_serve_state",
         "show": "_serve_show",
@@ -242,6 +246,25 @@ class Serving(SlangWidget):
                 return
             count = int(found.counts[0])
         self.tell("count", {"picture": kind, "lo": ends[0], "hi": ends[1], "count": count})
+
+    def _serve_histogram(self, content: Mapping[str, Any]) -> None:
+        """Answer with the histogram of a part of the range."""
+        kind, name = content.get("picture"), content.get("scale")
+        known = getattr(self.summary, kind) if kind in Kinds else None
+        low, high = content.get("lo"), content.get("hi")
+        if known is None or name not in ("linear", "symlog"):
+            return
+        if low is None or high is None or not (_is_end(low) and _is_end(high) and low < high):
+            return
+        try:
+            found = summaries.histogram(
+                self._read_from, _BINS, (float(low), float(high)), name, gradient=kind == "gradient"
+            )
+        except Exception as error:
+            self._trouble(error)
+            return
+        arrays = {f"{kind}.edges": found.edges, f"{kind}.counts": found.counts.astype(np.float64)}
+        self.tell("histogram", {"picture": kind}, arrays)
 
     # ----- other -----
 

@@ -1,4 +1,4 @@
-"""The still twin of a tensor's view: a PNG and plain text, which a saved notebook shows without kernel and browser code.
+"""The still twin of a tensor's view: a PNG, which a saved notebook shows without kernel and browser code.
 
 The PNG has the pictures of the widget on the light page at twice the resolution, without axes: the text beside it has
 the numbers.
@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slanglab import look
-from slanglab.tensors.records import Picture, Statistics, Summary
+from slanglab.tensors.records import Picture, Summary
 from slanglab.widgets.raster import (
     SCALE,
     Image,
@@ -27,7 +26,7 @@ from slanglab.widgets.raster import (
     with_bar,
 )
 
-__all__ = ["SCALE", "dtype_name", "gradient_limit", "is_image", "tensor_png", "tensor_text"]
+__all__ = ["SCALE", "gradient_limit", "is_image", "tensor_png"]
 
 _WIDTH = 860
 _GAP = 20
@@ -247,68 +246,3 @@ def tensor_png(summary: Summary, value: Picture, gradient: Picture | None) -> by
 
 def _is_line(summary: Summary, value: Picture) -> bool:
     return len(summary.shape) == 1 and value.mean.shape[0] == 1
-
-
-_NUMPY_NAMES = {
-    "float": "float32",
-    "half": "float16",
-    "double": "float64",
-    "int": "int32",
-    "uint": "uint32",
-    **{f"{sign}int{bits}_t": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
-}
-
-
-def dtype_name(name: str) -> str:
-    """Return numpy's name of a scalar type, which the reader of Python code knows; Slang's own name for all else."""
-    return _NUMPY_NAMES.get(name, name)
-
-
-_COLUMNS = ("min", "max", "mean", "std", "zero", "NaN", "+Inf", "-Inf")
-
-
-def _cells(known: Statistics) -> list[str]:
-    measured = (known.minimum, known.maximum, known.mean, known.std)
-    counts = (known.zeros, known.nan, known.posinf, known.neginf)
-    return [
-        *("-" if x is None else look.number(x, ascii=True) for x in measured),
-        *(look.count(n, ascii=True) for n in counts),
-    ]
-
-
-def tensor_text(
-    summary: Summary,
-    name: str = "",
-    value: NDArray[Any] | None = None,
-    gradient: NDArray[Any] | None = None,
-) -> str:
-    """Say in plain text what the view says: a head line, statistics, and the numbers themselves where they are few.
-
-    Parameters
-    ----------
-    summary : Summary
-    name : str
-        The variable's name.
-    value, gradient : ndarray, optional
-        The elements, of a small tensor.
-    """
-    size = look.bytes(summary.bytes) + (" + gradient" if summary.gradient is not None else "")
-    facts = [f"{dtype_name(summary.dtype)} {look.shape(summary.shape)}", size, summary.device]
-    lines = [(f"{name}: " if name else "") + ", ".join(fact for fact in facts if fact)]
-    if summary.bytes == 0:
-        return lines[0] + "\nEmpty: no elements to show."
-    rows = [("value", summary.value), ("gradient", summary.gradient)]
-    rows += [(f"{path} {dtype_name(part.dtype)}", part.value) for path, part in summary.fields.items()]
-    table = [["", *_COLUMNS]] + [[label, *_cells(known)] for label, known in rows if known is not None]
-    widths = [max(len(row[k]) for row in table) for k in range(len(table[0]))]
-    for row in table:
-        cells = [
-            row[0].ljust(widths[0]),
-            *(cell.rjust(n) for cell, n in zip(row[1:], widths[1:], strict=True)),
-        ]
-        lines.append("  ".join(cells).rstrip())
-    for label, array in (("value", value), ("gradient", gradient)):
-        if array is not None:
-            text = np.array2string(np.asarray(array), separator=", ", max_line_width=100, threshold=1000)
-            lines += [f"{label}:", text] if "\n" in text else [f"{label}: {text}"]
-    return "\n".join([*lines, *summary.notes])

@@ -6,6 +6,7 @@ It is drawn on the light page. Text is escaped; nothing is fetched.
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -14,15 +15,17 @@ from numpy.typing import NDArray
 from slanglab import look
 from slanglab.tensors.records import INFINITE_POSITIVE, NOT_A_NUMBER, Picture, Statistics, Summary
 from slanglab.tensors.spread import Spread
+from slanglab.tensors.wording import dtype_name
 from slanglab.widgets.markup import escape
 from slanglab.widgets.raster import png, srgb
 from slanglab.widgets.scales import Scale, scale
 from slanglab.widgets.shown import Choice
-from slanglab.widgets.static import dtype_name, gradient_limit, is_image
+from slanglab.widgets.static import gradient_limit, is_image
 
 __all__ = ["tensor_svg"]
 
 _WIDTH = 860
+_MARGIN = 12
 _GAP = 20
 _LEFT = 40
 _TALLEST = 420
@@ -83,10 +86,11 @@ def tensor_svg(
         bottom = max(bottom, _panel(parts, x, top, width, kind, numbers, picture, drawn_on, centred, colors))
     bottom = _table(parts, bottom + 18, [(kind, s) for kind, _, s in panels if s is not None])
     width = _WIDTH if line or len(panels) == 2 else max((_WIDTH - _GAP) / 2, 560)
+    size = f"{width + 2 * _MARGIN:g}", f"{bottom + 2 * _MARGIN:g}"
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{bottom:g}" '
-        f'viewBox="0 0 {width:g} {bottom:g}" font-family="{_UI}">'
-        f'<rect width="100%" height="100%" fill="#fff"/><g transform="translate(0 0)">{"".join(parts)}</g></svg>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{size[0]}" height="{size[1]}" '
+        f'viewBox="{-_MARGIN} {-_MARGIN} {size[0]} {size[1]}" font-family="{_UI}">'
+        f'<rect x="{-_MARGIN}" y="{-_MARGIN}" width="100%" height="100%" fill="#fff"/>{"".join(parts)}</svg>'
     )
 
 
@@ -114,7 +118,8 @@ def _text(
 
 def _short(x: float) -> str:
     """Write a number of an axis: three figures, and no zeros that say nothing."""
-    return f"{x:.3g}".replace("-", look.MINUS)
+    text = re.sub(r"e([+-])0*(\d)", lambda m: f"e{m[1].strip('+')}{m[2]}", f"{x:.3g}")
+    return text.replace("-", look.MINUS)
 
 
 def _rectangle(x: float, y: float, width: float, height: float, color: str) -> str:

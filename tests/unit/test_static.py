@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from slanglab import look
 from slanglab.tensors import summary as summaries
 from slanglab.tensors.sources import Arrays as Pair
+from slanglab.tensors.wording import summary_text as tensor_text
 from slanglab.widgets.raster import png, thinned
-from slanglab.widgets.static import gradient_limit, tensor_png, tensor_text
+from slanglab.widgets.static import gradient_limit, tensor_png
 
 
 def decode(data: bytes) -> NDArray[np.uint8]:

@@ -1,6 +1,7 @@
 // What an inspector asks of the kernel: one request of a kind on its way, the latest waiting.
 
 import type { Channel } from "../lib/channel.ts";
+import type { Scale } from "../lib/colormap.ts";
 import { Pacer } from "../lib/pacer.ts";
 import type { Choice } from "./choices.ts";
 import type { Pooled, What } from "./data.ts";
@@ -16,6 +17,7 @@ export class Asking {
   private readonly counts = new Pacer<Meta>((r) => this.send("count", r));
   private readonly windows = new Pacer<Meta>((r) => this.send("cells", r));
   private readonly spreads = new Set<Kind>();
+  private readonly ranges = new Map<Kind, string>();
 
   connect(channel: Channel): void {
     this.channel = channel;
@@ -65,8 +67,17 @@ export class Asking {
     this.send("spread", { picture });
   }
 
+  /** The histogram of a part of the range, where that of all of it is too coarse. */
+  histogram(picture: Kind, scale: Scale): void {
+    const { kind, lo, hi } = scale;
+    if (this.ranges.get(picture) === `${kind} ${lo} ${hi}`) return;
+    this.ranges.set(picture, `${kind} ${lo} ${hi}`);
+    this.send("histogram", { picture, scale: kind, lo, hi });
+  }
+
   changed(): void {
     this.spreads.clear();
+    this.ranges.clear();
   }
 
   /** Tell what is on the screen: no answer comes. */

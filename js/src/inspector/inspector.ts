@@ -171,6 +171,7 @@ export class Inspector implements Actions {
     else if (message.kind === "element") this.element(message);
     else if (message.kind === "found") this.found(message);
     else if (message.kind === "spread") this.spread(message);
+    else if (message.kind === "histogram") this.ranged(message);
     else if (message.kind === "count") this.counted(message);
     else if (message.kind === "cells") this.listed(message);
     else if (message.kind === "saved") this.saved(message);
@@ -260,8 +261,21 @@ export class Inspector implements Actions {
     this.redraw();
   }
 
-  private askSpreads(): void {
-    for (const kind of KINDS) if (this.store.waits(kind)) this.ask.spread(kind);
+  /** Ask for what the scales need: how the numbers are spread, and a histogram as fine as the range. */
+  private askScales(): void {
+    const { store } = this;
+    for (const kind of KINDS) {
+      if (store.waits(kind)) this.ask.spread(kind);
+      else if (store.coarse(kind)) this.ask.histogram(kind, store.scale(kind));
+    }
+  }
+
+  private ranged(message: Message): void {
+    const kind = KINDS.find((k) => k === message.meta.picture);
+    const found = kind && readHistogram(message, kind);
+    if (!kind || !found) return;
+    this.store.histograms[kind] = found;
+    this.view?.drawCursor();
   }
 
   private listed(message: Message): void {
@@ -359,7 +373,7 @@ export class Inspector implements Actions {
   private redraw(): void {
     if (this.width === 0) return;
     const { store } = this;
-    this.askSpreads();
+    this.askScales();
     if (store.layers.value.length) this.view?.draw(this.width);
     this.showMarking();
     const jump = (): void => this.jump(1);
@@ -376,7 +390,7 @@ export class Inspector implements Actions {
   // ----- actions -----
 
   rescaled(): void {
-    this.askSpreads();
+    this.askScales();
     this.view?.draw(this.width);
     this.tellState();
   }

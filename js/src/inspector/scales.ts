@@ -27,6 +27,7 @@ export class Scales {
   private readonly range: HTMLSelectElement;
   private readonly inputs: { lo: HTMLInputElement; hi: HTMLInputElement };
   private readonly typed: HTMLElement;
+  private readonly zero = h("span", { class: "dim" }, "centred at 0");
   private readonly centred: boolean;
 
   constructor(
@@ -62,7 +63,7 @@ export class Scales {
       this.scale.el,
       h("label", { class: "dim" }, "range ", this.range),
       this.typed,
-      this.centred ? h("span", { class: "dim" }, "centred at 0") : null,
+      this.zero,
     );
     this.show();
   }
@@ -103,6 +104,7 @@ export class Scales {
     this.range.value = choice.range;
     // A rank has no range.
     this.range.disabled = choice.scale === "rank";
+    this.zero.hidden = !this.centred || choice.range === "typed";
     this.typed.hidden = choice.range !== "typed" || choice.scale === "rank";
     for (const end of ["lo", "hi"] as const) {
       const input = this.inputs[end];

@@ -105,6 +105,26 @@ export class Store {
     return this.has(kind) && !this.spreads[kind] && needsSpread(this.choices[kind], this.centred(kind));
   }
 
+  /** Whether the histogram has too few bins in the range that is shown, or none outside the range it was made for. */
+  coarse(kind: Kind): boolean {
+    const histogram = this.histograms[kind];
+    const { kind: name, lo, hi } = this.scale(kind);
+    if (!histogram || name === "rank" || !(hi > lo)) return false;
+    const first = histogram.edges[0] ?? 0;
+    const last = histogram.edges[histogram.edges.length - 1] ?? 0;
+    const s = this.info[kind];
+    const covers = first <= Math.max(lo, s?.minimum ?? lo) && last >= Math.min(hi, s?.maximum ?? hi);
+    const most = Math.max(Math.abs(lo), Math.abs(hi));
+    // A bin is finer than a hundredth of the range, near zero too where the scale is a logarithm.
+    const fine = name === "symlog" ? most / 50 : (hi - lo) / 50;
+    let widest = 0;
+    for (let i = 0; i < histogram.counts.length; i++) {
+      const [a, b] = [histogram.edges[i] ?? 0, histogram.edges[i + 1] ?? 0];
+      if (b >= lo && a <= hi && Math.min(Math.abs(a), Math.abs(b)) <= fine) widest = Math.max(widest, b - a);
+    }
+    return !covers || widest > fine;
+  }
+
   look(kind: Kind, token: Look["token"]): Look {
     return {
       token,

@@ -113,7 +113,7 @@ export class TableView implements View {
 
   private get view(): { width: number; height: number } {
     const { rows } = this.extent;
-    const height = Math.min(TALLEST, rows * this.rowHeight + HEAD) - HEAD;
+    const height = Math.min(Math.floor((TALLEST - HEAD) / this.rowHeight), rows) * this.rowHeight;
     return { width: Math.max(this.columnWidth, this.width - ROW_NAME - 12), height };
   }
 
