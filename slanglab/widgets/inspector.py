@@ -42,8 +42,8 @@ _BINS = 96
 _FEW = 64
 """Elements that the text twin writes out."""
 
-_LIVE = 0.02
-"""Seconds between two looks at a tensor that calls write, at least; and no more than a tenth of the time is spent looking."""
+_LIVE = 0.036
+"""Seconds from one look at a tensor that calls write to the next, at least; and most of the time is the calls'."""
 
 _FLOATS = re.compile(r"(float|half|double)(\d(x\d)?)?$")
 _SINGLE = {"float", "half", "bool", "int8_t", "uint8_t", "int16_t", "uint16_t"}
@@ -152,7 +152,7 @@ class TensorInspector(Serving):
         self.info = self._describe()
         self._ready()
         ended = time.monotonic()
-        self._seen = ended + max(_LIVE, 9 * (ended - started))
+        self._seen = ended + max(_LIVE - (ended - started), 1.5 * (ended - started))
 
     def _written(self) -> None:
         """Look again, after a call that may have written the tensor: now, or soon if the last look was just now."""

@@ -205,8 +205,8 @@ def _framed(label: str, body: str) -> str:
 
 def summary_html(summary: Summary) -> str:
     """Return a summary as one element with its own style; `Summary.drawer` is for this."""
-    facts = "  ".join(
-        escape(text)
+    facts = "".join(
+        f"<span>{escape(text)}</span>"
         for text in (
             look.shape(summary.shape),
             dtype_name(summary.dtype),

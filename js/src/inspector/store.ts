@@ -120,7 +120,9 @@ export class Store {
     let widest = 0;
     for (let i = 0; i < histogram.counts.length; i++) {
       const [a, b] = [histogram.edges[i] ?? 0, histogram.edges[i + 1] ?? 0];
-      if (b >= lo && a <= hi && Math.min(Math.abs(a), Math.abs(b)) <= fine) widest = Math.max(widest, b - a);
+      // Far from zero a bin of a logarithm is as wide as its numbers ask for.
+      const near = name === "linear" || (a < fine && b > -fine);
+      if (b >= lo && a <= hi && near) widest = Math.max(widest, b - a);
     }
     return !covers || widest > fine;
   }

@@ -124,8 +124,9 @@ export class TableView implements View {
     const wide = Math.min(MOST, cols * this.columnWidth) + ROW_NAME;
     this.space.style.width = `${wide}px`;
     this.space.style.height = `${Math.min(MOST, rows * this.rowHeight) + HEAD}px`;
-    // Room for the scroll bar that a wide table has.
-    this.scroller.style.height = `${height + HEAD + (wide > width - 2 ? 14 : 2)}px`;
+    // Room for the borders, and for the scroll bar that a wide table has where scroll bars take any.
+    const bar = wide > width - 2 ? this.scroller.offsetHeight - this.scroller.clientHeight : 2;
+    this.scroller.style.height = `${height + HEAD + Math.max(2, bar)}px`;
     this.render();
   }
 
