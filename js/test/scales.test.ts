@@ -33,7 +33,8 @@ test("ranges: of the data, by percentage, by deviation, typed", () => {
   const range = (part: Partial<Choice>, centred = false): [number, number] =>
     rangeOf(choice(part), { statistics: known, limit: 7, spread }, centred);
   assert.deepEqual(range({ range: "data" }), [-4, 10]);
-  assert.deepEqual(range({ range: "99" }), [0.01, 6]);
+  const [low, high] = range({ range: "99" });
+  assert.ok(Math.abs(low - 0.01) < 1e-9 && Math.abs(high - 6) < 1e-9);
   assert.deepEqual(range({ range: "3 sigma" }), [-4, 7]);
   assert.deepEqual(range({ range: "typed", lo: 1, hi: 2 }), [1, 2]);
   assert.deepEqual(range({ range: "typed", lo: 2, hi: 1 }), [-4, 10]);
@@ -65,10 +66,10 @@ test("a rank has zero in the middle, and keeps order and sign", () => {
   assert.equal(scale.to(-1), 0.25);
   assert.equal(scale.to(10), 1);
   assert.equal(scale.to(-100), 0);
-  const random = seeded(3);
+  const { seed, random } = seeded();
   for (let i = 0; i < 300; i++) {
     const [a = 0, b = 0] = [random() * 20 - 10, random() * 20 - 10].sort((x, y) => x - y);
-    assert.ok(scale.to(a) <= scale.to(b));
+    assert.ok(scale.to(a) <= scale.to(b), `seed ${seed}`);
     assert.ok(Math.abs(scale.to(scale.from(scale.to(a))) - scale.to(a)) < 1e-9);
   }
 });

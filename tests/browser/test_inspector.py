@@ -1,0 +1,234 @@
+"""The inspector in real JupyterLab and Notebook 7: scales, brush, reduced axes, table, comparison, saving, following."""
+
+import base64
+import re
+
+import pytest
+from playwright.sync_api import expect
+from test_notebook import COLOURS
+
+LOAD = "%load_ext slanglab\nimport numpy as np\nimport slanglab as sl"
+MADE = """\
+value = np.arange(2 * 4 * 5, dtype=np.float32).reshape(2, 4, 5)
+gradient = np.where(value % 2, -1, 1) * 10.0 ** (value / 5 - 6)
+value[1, 2, 3] = np.nan
+t = sl.tensor(value, grad=True)
+t.grad.copy_from_numpy(gradient.astype(np.float32))
+w = sl.inspect(t, "t")
+w"""
+MINUS = "\N{MINUS SIGN}"
+
+
+@pytest.fixture
+def view(server, open_notebook):
+    """Return a notebook with the tensor open under its second cell, and a locator of the view."""
+    notebook = open_notebook(server, [LOAD, MADE, "pass"], height=1400)
+    notebook.run_all()
+    assert not notebook.failed(1), notebook.text(1)
+    found = notebook.output_area(1).locator(".sl.inspector")
+    expect(found.locator(".pic canvas").first).to_be_visible()
+    return notebook, found
+
+
+def evaluate(notebook, source):
+    """Run a line in the third cell and return what it says."""
+    notebook.edit(2, source)
+    notebook.run(2)
+    assert not notebook.failed(2), notebook.text(2)
+    return notebook.text(2)
+
+
+def press(view, name, within=""):
+    view.locator(within or ":scope").get_by_role("button", name=name, exact=True).first.click()
+
+
+def colours(notebook, view, pane):
+    """Return the colours of one picture's elements, by rows."""
+    canvas = view.locator(".pane").nth(pane).locator(".pic canvas").first.element_handle()
+    return notebook.page.wait_for_function(COLOURS, arg=[canvas, 4, 5]).json_value()
+
+
+def eventually(notebook, check, message=""):
+    for _ in range(60):
+        if check():
+            return
+        notebook.page.wait_for_timeout(100)
+    raise AssertionError(message or "it did not happen")
+
+
+def test_scales_brush_and_code(view):
+    notebook, inspector = view
+    before = colours(notebook, inspector, 1)
+    press(inspector, "rank", ".pane:nth-child(2)")
+    eventually(notebook, lambda: colours(notebook, inspector, 1) != before)
+    ranked = colours(notebook, inspector, 1)
+    # By rank neighbours in size differ as much at the small end as at the large one; by symlog the small ones are all paper.
+    small = [abs(a - b) for a, b in zip(ranked[0], ranked[2], strict=True)]
+    assert max(small) > 2
+    assert max(abs(a - b) for a, b in zip(before[0], before[2], strict=True)) <= 2
+
+    # The choice survives a slice and a refresh.
+    inspector.locator(".axes input[type=range]").fill("1")
+    expect(inspector.locator(".codeline code")).to_have_text("t[1, :, :]")
+    evaluate(notebook, "w.refresh()")
+    assert (
+        inspector.locator(".pane").nth(1).get_by_role("button", name="rank").get_attribute("aria-pressed")
+        == "true"
+    )
+    eventually(notebook, lambda: evaluate(notebook, "print(w.code)") == "t[1, :, :]\n")
+    # A range that is typed.
+    select = inspector.locator(".pane").nth(0).locator("select")
+    select.select_option("typed")
+    field = inspector.locator(".pane").nth(0).get_by_label("range to")
+    field.fill("abc")
+    field.press("Tab")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    field.fill("20")
+    field.press("Tab")
+    expect(field).to_have_attribute("aria-invalid", "false")
+    # Everything of this slice is 20 or more: one colour, that of the upper end.
+    eventually(notebook, lambda: colours(notebook, inspector, 0)[0] == [0xFF, 0xF0, 0xC1])
+
+
+def test_a_brush_marks_elements_and_counts_them(server, open_notebook):
+    many = "value = np.linspace(0, 1, 4000, dtype=np.float32).reshape(50, 80)\nt = sl.tensor(value)\nw = sl.inspect(t, 't')\nw"
+    notebook = open_notebook(server, [LOAD, many])
+    notebook.run_all()
+    inspector = notebook.output_area(1).locator(".sl.inspector")
+    bars = inspector.locator(".hist canvas")
+    expect(bars).to_be_visible()
+    bars.scroll_into_view_if_needed()
+    box = bars.bounding_box()
+    left, width = box["x"] + 26, box["width"] - 26
+    mouse = notebook.page.mouse
+    mouse.move(left + 0.5 * width, box["y"] + 20)
+    mouse.down()
+    mouse.move(left + 0.75 * width, box["y"] + 20, steps=3)
+    mouse.up()
+    said = inspector.locator(".marking")
+    expect(said).to_contain_text(
+        re.compile(r"marked: [\d\u202f]+ of 4\u202f000 elements with value from 0\.\d+ to 0\.\d+")
+    )
+    text = said.inner_text()
+    count = int(re.sub(r"\D", "", text.split(" of ")[0]))
+    low, high = (float(x) for x in re.findall(r"0\.\d+", text))
+    assert abs(count - 4000 * (high - low)) < 20
+    # The keys move its ends.
+    grip = inspector.get_by_label("marked from")
+    grip.focus()
+    grip.press("Shift+ArrowRight")
+    expect(said).not_to_contain_text(text.split(" of ")[0])
+    grip.press("Escape")
+    expect(said).to_be_hidden()
+
+
+def test_reduced_axes_and_the_table(view):
+    notebook, inspector = view
+    press(inspector, "max", ".axes")
+    expect(inspector.locator(".codeline code")).to_have_text("t.to_numpy()[:, :, :].max(axis=0)")
+    expect(inspector.locator(".jump button")).to_contain_text("[:, 2, 3]")
+    press(inspector, "table", ".tools")
+    cell = inspector.locator('.vt td[data-row="0"][data-col="1"] span').first
+    expect(cell).to_have_text("21")
+    press(inspector, "one", ".axes")
+    expect(cell).to_have_text("1")
+    inspector.locator(".axes input[type=range]").fill("1")
+    expect(inspector.locator('.vt td[data-row="2"][data-col="3"] span').first).to_have_text("× NaN")
+    expect(inspector.locator('.vt td[data-row="0"][data-col="1"] span').nth(1)).to_have_text(
+        f"{MINUS}0.015848932"
+    )
+    table = inspector.locator(".vt")
+    table.focus()
+    table.press("n")
+    expect(inspector.locator('.vt td[aria-selected="true"]')).to_have_attribute("data-col", "3")
+    # Rows that were never in view are not there until they are scrolled to.
+    evaluate(
+        notebook,
+        "big = sl.inspect(sl.tensor(np.arange(6e5, dtype=np.float32).reshape(1000, 600)), 'big')\nbig",
+    )
+    large = notebook.output_area(2).locator(".sl.inspector")
+    press(large, "table", ".tools")
+    expect(large.locator('.vt td[data-row="0"][data-col="0"] span')).to_have_text("0")
+    assert large.locator(".vt td").count() < 400
+    large.locator(".vt").evaluate("e => { e.scrollTop = 1e9; e.scrollLeft = 1e9 }")
+    expect(large.locator('.vt td[data-row="999"][data-col="599"] span')).to_have_text("599999")
+
+
+def test_a_copy_is_compared_and_the_view_follows(view):
+    notebook, inspector = view
+    before = colours(notebook, inspector, 0)
+    press(inspector, "pin", ".tools")
+    expect(inspector.locator(".comparison")).to_be_visible()
+    # No call of refresh: the write is enough.
+    evaluate(notebook, "t.copy_from_numpy(np.where(np.arange(5) == 2, value + 3, value).astype(np.float32))")
+    eventually(notebook, lambda: colours(notebook, inspector, 0) != before, "the view did not follow")
+    press(inspector, "difference", ".comparison")
+    expect(inspector.locator(".title").first).to_contain_text("minus that of pinned")
+    eventually(notebook, lambda: colours(notebook, inspector, 0)[2] == [0x90, 0x33, 0x00])
+    assert all(abs(c - 0xF7) < 4 for c in colours(notebook, inspector, 0)[1])
+    expect(inspector.locator(".codeline code")).to_have_text("(t.to_numpy() - pinned.to_numpy())[0, :, :]")
+    press(inspector, "compare no more", ".comparison")
+    expect(inspector.locator(".comparison")).to_have_count(0)
+
+
+def test_what_is_on_the_screen_is_saved(view, tmp_path):
+    notebook, inspector = view
+    for name, start in (("SVG", b"<svg "), ("PNG", b"\x89PNG\r\n")):
+        press(inspector, "save", ".tools")
+        with notebook.page.expect_download() as waited:
+            press(inspector, name, ".menu")
+        path = tmp_path / name
+        waited.value.save_as(path)
+        assert waited.value.suggested_filename == f"t.{name.lower()}"
+        assert path.read_bytes().startswith(start)
+
+
+def test_tables_of_tensors(server, open_notebook):
+    cells = [
+        LOAD,
+        "a = sl.ones((3, 4), grad=True)\nb = sl.tensor([1.0, np.nan])\nsl.table(a, b)",
+        "[a, {'b': b}]",
+        "[a, 3]",
+        "sl.summary(b)",
+    ]
+    notebook = open_notebook(server, cells)
+    notebook.run_all()
+    for index, rows in ((1, ["a", "b"]), (2, ["[0]", "[1]['b']"])):
+        table = notebook.output_area(index).locator(".slanglab-table")
+        expect(table.locator("tbody th")).to_have_text([re.compile(f"^{re.escape(name)}") for name in rows])
+        expect(table).to_contain_text("× 1 NaN")
+    assert notebook.text(3) == "[Tensor float32 (3, 4): 1.000, 1 +- 0; gradient 0, 3]"
+    expect(notebook.output_area(4).locator(".slanglab-table tbody tr")).to_have_count(1)
+    (output,) = notebook.outputs(4)
+    assert "NaN" in "".join(output["data"]["text/plain"])
+
+
+def test_a_live_view_keeps_up(lab_server, open_notebook):
+    loop = """\
+import time
+frames = np.random.default_rng(0).random((8, 512, 512)).astype(np.float32)
+t = sl.tensor(frames[0])
+live = sl.inspect(t, "t")
+live"""
+    notebook = open_notebook(lab_server, [LOAD, loop, "pass"])
+    notebook.run_all()
+    inspector = notebook.output_area(1).locator(".sl.inspector")
+    expect(inspector.locator(".pic canvas").first).to_be_visible()
+    run = """\
+start, k = time.time(), 0
+while time.time() - start < 2:
+    t.copy_from_numpy(frames[k % 8])
+    k += 1
+    time.sleep(0.002)
+last = frames[(k - 1) % 8]"""
+    before = int(evaluate(notebook, "live._gate.sent"))
+    evaluate(notebook, run)
+    notebook.page.wait_for_timeout(500)
+    sent = int(evaluate(notebook, "live._gate.sent")) - before
+    # Acknowledged frames, so painted ones; how many a second is the benchmark's to say.
+    assert sent >= 8
+    # The last state is the one that stays.
+    maximum = float(evaluate(notebook, "float(last.mean()) - live.info['value']['mean']"))
+    assert abs(maximum) < 1e-5
+    (shown,) = (o for o in notebook.outputs(1) if "data" in o)
+    assert base64.b64decode(shown["data"]["image/png"])[:4] == b"\x89PNG"
