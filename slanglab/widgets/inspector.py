@@ -9,9 +9,7 @@ from __future__ import annotations
 import base64
 import math
 import re
-import time
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,16 +17,15 @@ import traitlets
 from numpy.typing import NDArray
 
 from slanglab import look
-from slanglab.errors import ArgumentError, SlangLabError
 from slanglab.tensors import difference, writes
-from slanglab.tensors import spread as spreads
 from slanglab.tensors import summary as summaries
 from slanglab.tensors.frames import choose
 from slanglab.tensors.records import Picture, Summary
 from slanglab.tensors.wording import dtype_name, summary_text
-from slanglab.widgets import vector, wire
-from slanglab.widgets.serving import Kinds, Serving
-from slanglab.widgets.shown import Shown, as_numpy
+from slanglab.widgets import wire
+from slanglab.widgets.comparing import Comparing
+from slanglab.widgets.serving import Kinds
+from slanglab.widgets.shown import Shown
 from slanglab.widgets.static import SCALE, gradient_limit, is_image, tensor_png
 
 __all__ = ["TensorInspector", "inspect"]
@@ -42,15 +39,12 @@ _BINS = 96
 _FEW = 64
 """Elements that the text twin writes out."""
 
-_LIVE = 0.036
-"""Seconds from one look at a tensor that calls write to the next, at least; and most of the time is the calls'."""
-
 _FLOATS = re.compile(r"(float|half|double)(\d(x\d)?)?$")
 _SINGLE = {"float", "half", "bool", "int8_t", "uint8_t", "int16_t", "uint16_t"}
 """Scalar types whose every value is a float32: an exact picture of them holds the elements themselves."""
 
 
-class TensorInspector(Serving):
+class TensorInspector(Comparing):
     """A view of a tensor and its gradient, with a PNG and text for where no widget runs.
 
     Parameters
@@ -142,159 +136,10 @@ class TensorInspector(Serving):
 
         return take(False), take(True) if self.summary.gradient is not None else None
 
-    def refresh(self) -> None:
-        """Read the tensor again and show what it holds now."""
-        if self._tensor is None:
-            raise SlangLabError("This inspector is closed.", hint="inspect(tensor) opens another")
-        started = time.monotonic()
-        self._stale = False
+    def _reread(self) -> None:
         self._read()
         self.info = self._describe()
         self._ready()
-        ended = time.monotonic()
-        self._seen = ended + max(_LIVE - (ended - started), 1.5 * (ended - started))
-
-    def _written(self) -> None:
-        """Look again, after a call that may have written the tensor: now, or soon if the last look was just now."""
-        if self._stale or self._tensor is None:
-            return
-        left = self._seen - time.monotonic()
-        # A view that has not drawn the last frame yet would not show this one.
-        if left <= 0 and self._gate.open:
-            self._look_again()
-            return
-        self._stale = True
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._loop.call_later, max(left, _LIVE), self._catch_up)
-
-    def _catch_up(self) -> None:
-        if self._stale and self._tensor is not None:
-            self._look_again()
-
-    def _look_again(self) -> None:
-        try:
-            self.refresh()
-        except Exception as error:
-            self._trouble(error)
-
-    # ----- comparing -----
-
-    def pin(self) -> Any:
-        """Keep a copy of what the tensor holds now, and compare with it from here on.
-
-        Returns
-        -------
-        slangpy.Tensor or Arrays
-            The copy.
-        """
-        kept = difference.copy(self._tensor)
-        self.compare(kept, "pinned", show="tensor")
-        return kept
-
-    def compare(self, other: Any, name: str = "other", *, show: str = "difference") -> None:
-        """Compare with another tensor of the same shape; None ends it.
-
-        Parameters
-        ----------
-        other : slangpy.Tensor, ndarray, torch.Tensor or None
-        name : str
-            What the view calls it.
-        show : {'difference', 'tensor', 'other'}
-            What is shown first.
-
-        Raises
-        ------
-        ArgumentError
-            If the shapes differ.
-        """
-        if other is not None:
-            difference.difference(self._tensor, other)
-        self._other, self._other_name = other, name
-        self.show("tensor" if other is None else show)
-
-    def show(self, what: str) -> None:
-        """Show the tensor, what it is compared with, or the difference.
-
-        Parameters
-        ----------
-        what : {'tensor', 'other', 'difference'}
-        """
-        if what not in ("tensor", "other", "difference"):
-            raise ArgumentError(
-                f"There is no {what!r} to show.", expected="'tensor', 'other' or 'difference'"
-            )
-        if what != "tensor" and self._other is None:
-            raise ArgumentError(
-                "This view compares nothing.",
-                hint="w.pin() keeps a copy, w.compare(other) takes another tensor",
-            )
-        self._what = what
-        self.refresh()
-
-    def _centred(self, kind: str) -> bool:
-        return kind == "gradient" or self._what == "difference"
-
-    # ----- what is on the screen -----
-
-    @property
-    def code(self) -> str:
-        """What is on the screen, as Python: `t[3, :, 10:40]`."""
-        base, suffix = self._expression()
-        choice = self._choice
-        return self._shown.code(base, suffix, choice.row, choice.column, choice.channel)
-
-    def _expression(self) -> tuple[str, str]:
-        """Return what is sliced, as Python, and what has to stand behind it to make a NumPy array."""
-        name, to_numpy = self._name or "t", as_numpy(self._tensor)
-        if self._other is None or self._what == "tensor":
-            return name, to_numpy
-        other, other_to_numpy = self._other_name, as_numpy(self._other)
-        if self._what == "other":
-            return other, other_to_numpy
-        return f"({name}{to_numpy} - {other}{other_to_numpy})", ""
-
-    def svg(self) -> str:
-        """Return what is on the screen as SVG: pictures with their axes, marks and colour bars, and the statistics."""
-        if self._pictures is None:
-            raise SlangLabError("There is no picture to save.", hint="this tensor is shown as text: w.text")
-        pictures = self._pictures
-        if self._shown.window is not None and self._form == "picture":
-            pictures = self._take_pictures(self._shown, self._shown.window)
-        found: dict[str, spreads.Spread | None] = {}
-        for kind, choice in self._shown.choices.items():
-            if choice.scale == "rank" or choice.range in ("99", "99.9"):
-                found[kind] = spreads.spread(
-                    self._read_from, gradient=kind == "gradient", magnitude=self._centred(kind)
-                )
-        return vector.tensor_svg(
-            self.summary,
-            self.code if self._name else "",
-            *pictures,
-            choices=self._shown.choices,
-            spreads=found,
-            signed=self._what == "difference",
-            by=self._shown.by,
-        )
-
-    def save(self, path: str | Path) -> None:
-        """Write what is on the screen to a file.
-
-        Parameters
-        ----------
-        path : str or Path
-            Ends in `.svg`, or in `.png` for the picture without axes.
-        """
-        path = Path(path)
-        if path.suffix == ".svg":
-            path.write_text(self.svg(), encoding="utf-8")
-        elif path.suffix == ".png" and self.png is not None:
-            path.write_bytes(self.png)
-        else:
-            raise ArgumentError(
-                f"A view is saved as .png or .svg, not as {path.suffix!r}"
-                + (", and this tensor has no picture." if path.suffix == ".png" else "."),
-                argument="path",
-            )
 
     # ----- saying -----
 

@@ -50,9 +50,6 @@ class Serving(SlangWidget):
         "histogram": "_serve_histogram",
         "cells": "_serve_cells",
         "state": "_serve_state",
-        "show": "_serve_show",
-        "pin": "_serve_pin",
-        "save": "_serve_save",
     }
 
     summary: Summary
@@ -67,10 +64,6 @@ class Serving(SlangWidget):
     _take_pictures: Callable[..., tuple[Picture, Picture | None]]
     _frame: Callable[..., tuple[dict[str, Any], dict[str, NDArray[Any]]]]
     _centred: Callable[[str], bool]
-    show: Callable[[str], None]
-    compare: Callable[..., None]
-    pin: Callable[[], Any]
-    svg: Callable[[], str]
 
     # ----- pictures -----
 
@@ -267,21 +260,6 @@ class Serving(SlangWidget):
         self.tell("histogram", {"picture": kind}, arrays)
 
     # ----- other -----
-
-    def _serve_show(self, content: Mapping[str, Any]) -> None:
-        """Show the tensor, what it is compared with, or the difference."""
-        what = content.get("what")
-        if what is None:
-            self._try(lambda: self.compare(None))
-        elif what in ("tensor", "other", "difference"):
-            self._try(lambda: self.show(what))
-
-    def _serve_pin(self, _content: Mapping[str, Any]) -> None:
-        self._try(self.pin)
-
-    def _serve_save(self, _content: Mapping[str, Any]) -> None:
-        """Answer with the picture on the screen as SVG, of which the browser makes a PNG too."""
-        self._try(lambda: self.tell("saved", {"svg": self.svg()}))
 
     def _try(self, work: Any) -> None:
         try:

@@ -3,15 +3,16 @@
 
 import type { Channel, Message } from "../lib/channel.ts";
 import { h, icon, iconButton } from "../lib/dom.ts";
-import { ascii, count } from "../lib/numbers.ts";
+import { ascii } from "../lib/numbers.ts";
 import { type Cell, isWhole, reveal, type Window, whole, zoom } from "../lib/view.ts";
-import { Asking, end } from "./asking.ts";
+import { Asking } from "./asking.ts";
 import { readingText } from "./card.ts";
 import { readChoice } from "./choices.ts";
 import { CurveView } from "./curve_view.ts";
 import { Cells, type Info, Layer, number, readHistogram, readPooled, readSpread } from "./data.ts";
+import { Finder } from "./finder.ts";
 import { head } from "./head.ts";
-import { jumpList, type Place, places } from "./jump.ts";
+import { Marking } from "./marking.ts";
 import { PictureView } from "./picture_view.ts";
 import { type Format, keep } from "./saving.ts";
 import { Sliders } from "./sliders.ts";
@@ -35,17 +36,14 @@ export class Inspector implements Actions {
   private readonly status = h("div", { role: "status" });
   private readonly wait = h("span", { class: "dim" });
   private readonly tables = h("div");
-  private readonly jumps = h("div");
   private readonly code = h("code");
   private readonly spoken = h("output", { class: "spoken", "aria-live": "polite" });
   private readonly sliders: Sliders;
   private readonly ask = new Asking();
   private readonly views = h("div");
-  private readonly marking = h("div", { class: "marking" });
+  private readonly marking: Marking;
+  private readonly finder: Finder;
   private width = 0;
-  private places: Place[] = [];
-  /** Where to put the cursor when the slice of that place arrives. */
-  private heading: number[] | null = null;
   private format: Format | null = null;
   private gone = false;
   private settle: ReturnType<typeof setTimeout> | undefined;
@@ -60,8 +58,17 @@ export class Inspector implements Actions {
     this.store = new Store(info, root);
     if (before) this.store.follow(before.store);
     this.picture = this.makeView();
+    this.marking = new Marking(this.store, this.ask, () => this.brush(null));
+    this.finder = new Finder(this.store, this.ask, {
+      move: (cell) => this.move(cell),
+      windowed: () => this.windowed(),
+      elsewhere: (place, index) => {
+        this.sliders.show(place, null);
+        this.ask.slice(index, null);
+      },
+    });
     this.sliders = new Sliders(info, (index, pooled) => {
-      this.heading = null;
+      this.finder.forget();
       this.ask.slice(index, pooled);
       this.sayWaiting();
     });
@@ -70,10 +77,10 @@ export class Inspector implements Actions {
       this.views.append(this.picture.el);
       root.append(
         this.views,
-        this.marking,
+        this.marking.el,
         this.sliders.el,
         this.tables,
-        this.jumps,
+        this.finder.el,
         this.codeLine(),
         this.spoken,
       );
@@ -169,11 +176,15 @@ export class Inspector implements Actions {
   receive(message: Message): void {
     if (message.kind === "picture") this.pictured(message);
     else if (message.kind === "element") this.element(message);
-    else if (message.kind === "found") this.found(message);
-    else if (message.kind === "spread") this.spread(message);
+    else if (message.kind === "found") {
+      this.ask.done("element");
+      this.finder.found(message);
+    } else if (message.kind === "spread") this.spread(message);
     else if (message.kind === "histogram") this.ranged(message);
-    else if (message.kind === "count") this.counted(message);
-    else if (message.kind === "cells") this.listed(message);
+    else if (message.kind === "count") {
+      this.ask.done("count");
+      this.marking.counted(message);
+    } else if (message.kind === "cells") this.listed(message);
     else if (message.kind === "saved") this.saved(message);
     else if (message.kind === "trouble") this.trouble(message);
   }
@@ -193,15 +204,10 @@ export class Inspector implements Actions {
     for (const kind of KINDS) store.histograms[kind] = readHistogram(message, kind) ?? store.histograms[kind];
     this.ask.done("slice");
     this.sayWaiting();
-    this.places = places(store.layers);
+    this.finder.read();
     this.views.hidden = false;
     this.redraw();
-    const { heading } = this;
-    const there = heading && store.cell(heading);
-    if (there) {
-      this.heading = null;
-      this.move(there);
-    } else if (store.cursor) this.move(store.cursor);
+    if (!this.finder.arrive() && store.cursor) this.move(store.cursor);
     // The whole came anew: what is zoomed into wants its finer picture again.
     if (isWhole(layers.value.window, store.size) && !isWhole(store.window, store.size)) this.settled();
   }
@@ -215,27 +221,6 @@ export class Inspector implements Actions {
       if (choice) this.store.choices[kind] = choice;
     }
     this.picture?.showChoices?.();
-  }
-
-  /** The kernel found the next element that is not finite, perhaps in another slice. */
-  private found(message: Message): void {
-    const { store, info } = this;
-    const { place } = message.meta;
-    this.ask.done("element");
-    if (!Array.isArray(place) || place.length !== info.shape.length) return;
-    if (!place.every((k, axis) => Number.isInteger(k) && k >= 0 && k < (info.shape[axis] ?? 0))) return;
-    const { channel, row, col } = info.axes;
-    const at = channel === null ? place : place.slice(0, -1);
-    const here = store.cell(at);
-    if (here) {
-      const known = this.places.find((p) => p.block[0] * p.block[1] > 1 && store.covered(p, here));
-      this.go(known ? { ...known, cell: here } : { cell: here, flags: {}, block: [1, 1] });
-      return;
-    }
-    this.sliders.show(place, null);
-    this.heading = at;
-    const index = place.map((k, axis) => (axis === row || axis === col || axis === channel ? 0 : k));
-    this.ask.slice(index, null);
   }
 
   private element(message: Message): void {
@@ -296,33 +281,6 @@ export class Inspector implements Actions {
     );
   }
 
-  private counted(message: Message): void {
-    const { store } = this;
-    this.ask.done("count");
-    const { count: n, picture, lo, hi } = message.meta;
-    const { brush } = store;
-    // An answer to a range that is not marked any more counts for nothing.
-    if (typeof n !== "number" || !brush || brush.kind !== picture) return;
-    if (end(brush.lo) !== lo || end(brush.hi) !== hi) return;
-    store.marked = n;
-    this.showMarking();
-  }
-
-  private showMarking(): void {
-    const { brush, marked, info } = this.store;
-    const { marking } = this;
-    marking.hidden = brush === null;
-    if (!brush) return;
-    const of = count(info[brush.kind]?.count ?? 0);
-    const [lo, hi] = [brush.lo, brush.hi].map((x) => this.store.bound(x));
-    // Without an answer only the range is said: the picture shows blocks, which cannot be counted.
-    const found = marked === null ? "" : `${count(marked)} of ${of} elements with `;
-    marking.replaceChildren(
-      h("span", { role: "status" }, `marked: ${found}${brush.kind} from ${lo} to ${hi}`),
-      h("button", { type: "button", class: "link", onclick: () => this.brush(null) }, "clear"),
-    );
-  }
-
   private trouble(message: Message): void {
     this.ask.done("slice", "element", "count", "cells");
     this.complain(typeof message.meta.text === "string" ? message.meta.text : "The tensor cannot be read.");
@@ -375,16 +333,12 @@ export class Inspector implements Actions {
     const { store } = this;
     this.askScales();
     if (store.layers.value.length) this.view?.draw(this.width);
-    this.showMarking();
+    this.marking.show();
     const jump = (): void => this.jump(1);
-    const reachable = this.view && this.ask.alive ? jump : this.places.length ? jump : null;
+    const reachable = this.view && this.ask.alive ? jump : this.finder.any ? jump : null;
     this.tables.replaceChildren(statisticsTable(store, this.width < NARROW, reachable));
-    this.showPlaces();
+    this.finder.draw();
     this.code.textContent = store.code;
-  }
-
-  private showPlaces(): void {
-    this.jumps.replaceChildren(jumpList(this.store, this.places, (place) => this.go(place)));
   }
 
   // ----- actions -----
@@ -405,10 +359,7 @@ export class Inspector implements Actions {
   }
 
   brushed(): void {
-    const { brush } = this.store;
-    this.store.marked = null;
-    if (brush) this.ask.count(brush);
-    this.showMarking();
+    this.marking.changed();
     this.view?.draw(this.width);
   }
 
@@ -421,17 +372,8 @@ export class Inspector implements Actions {
     const known = KINDS.every((kind) => !store.has(kind) || store.read(kind, cell)?.exact);
     if (!known && !store.pooled) this.ask.element(store.place(cell));
     this.view?.drawCursor();
-    this.markPlace();
+    this.finder.mark();
     this.say();
-  }
-
-  private markPlace(): void {
-    const { cursor } = this.store;
-    for (const [i, button] of [...this.jumps.querySelectorAll("button")].entries()) {
-      const cell = this.places[i]?.cell;
-      const here = cell !== undefined && cell.row === cursor?.row && cell.col === cursor.col;
-      button.setAttribute("aria-current", String(here));
-    }
   }
 
   private say(): void {
@@ -507,37 +449,7 @@ export class Inspector implements Actions {
   }
 
   jump(direction: 1 | -1): void {
-    const { store, places } = this;
-    const order = (c: Cell): number => c.row * store.size.cols + c.col;
-    const here = store.cursor ? order(store.cursor) : -1;
-    const exact = store.layers.value.every((layer) => layer.exact);
-    const next =
-      direction > 0
-        ? places.find((p) => order(p.cell) > here)
-        : [...places].reverse().find((p) => order(p.cell) < here);
-    if (next && exact) this.go(next);
-    else if (this.ask.alive) {
-      // Without a cursor the search begins at the slice's first element, which counts too.
-      const index = store.place(store.cursor ?? { row: 0, col: 0 });
-      this.ask.find(index, direction, store.cursor === null);
-    } else {
-      const around = next ?? (direction > 0 ? places[0] : places[places.length - 1]);
-      if (around) this.go(around);
-    }
-  }
-
-  /** Move the cursor to a place; where a texel there is a block, zoom in until it is elements. */
-  private go(place: Place): void {
-    const { store } = this;
-    const [rows, cols] = place.block;
-    if (rows * cols > 1) {
-      const extent = { rows: Math.min(store.size.rows, 2 * rows), cols: Math.min(store.size.cols, 2 * cols) };
-      const row = place.cell.row - extent.rows / 2;
-      const col = place.cell.col - extent.cols / 2;
-      store.window = reveal({ ...extent, row, col }, place.cell, store.size);
-      this.windowed();
-    }
-    this.move(place.cell);
+    this.finder.jump(direction);
   }
 
   copy(): void {

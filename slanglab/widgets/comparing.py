@@ -1,0 +1,217 @@
+"""A view that changes: it follows what calls write, and compares its tensor with another or with a copy."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from slanglab.errors import ArgumentError, SlangLabError
+from slanglab.tensors import difference
+from slanglab.tensors import spread as spreads
+from slanglab.widgets import vector
+from slanglab.widgets.serving import Serving
+from slanglab.widgets.shown import as_numpy
+
+__all__ = ["Comparing"]
+
+_LIVE = 0.036
+"""Seconds from one look at a tensor that calls write to the next, at least; and most of the time is the calls'."""
+
+
+class Comparing(Serving):
+    """What a view of a tensor does beyond showing it; `TensorInspector` reads and describes."""
+
+    _requests: Mapping[str, str] = {
+        **Serving._requests,
+        "show": "_serve_show",
+        "pin": "_serve_pin",
+        "save": "_serve_save",
+    }
+
+    _tensor: Any
+    _other: Any
+    """What it is compared with; None where it is with nothing."""
+    _other_name: str
+    _what: str
+    """Which is shown: 'tensor', 'other' or 'difference'."""
+    _name: str
+    _stale: bool
+    """Whether the tensor may hold something else than what is shown."""
+    _seen: float
+    """When the next look may be."""
+    png: Any
+    _reread: Callable[[], None]
+
+    def refresh(self) -> None:
+        """Read the tensor again and show what it holds now."""
+        if self._tensor is None:
+            raise SlangLabError("This inspector is closed.", hint="inspect(tensor) opens another")
+        started = time.monotonic()
+        self._stale = False
+        self._reread()
+        ended = time.monotonic()
+        self._seen = ended + max(_LIVE - (ended - started), 1.5 * (ended - started))
+
+    def _written(self) -> None:
+        """Look again, after a call that may have written the tensor: now, or soon if the last look was just now."""
+        if self._tensor is None:
+            return
+        left = self._seen - time.monotonic()
+        # A view that has not drawn the last frame yet would not show this one.
+        if left <= 0 and self._gate.open:
+            self._look_again()
+            return
+        if self._stale:
+            return
+        # The loop gets to it when the cell has ended: the last state is always shown.
+        self._stale = True
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._loop.call_later, max(left, _LIVE), self._catch_up)
+
+    def _catch_up(self) -> None:
+        if self._stale and self._tensor is not None:
+            self._look_again()
+
+    def _look_again(self) -> None:
+        try:
+            self.refresh()
+        except Exception as error:
+            self._trouble(error)
+
+    # ----- comparing -----
+
+    def pin(self) -> Any:
+        """Keep a copy of what the tensor holds now, and compare with it from here on.
+
+        Returns
+        -------
+        slangpy.Tensor or Arrays
+            The copy.
+        """
+        kept = difference.copy(self._tensor)
+        self.compare(kept, "pinned", show="tensor")
+        return kept
+
+    def compare(self, other: Any, name: str = "other", *, show: str = "difference") -> None:
+        """Compare with another tensor of the same shape; None ends it.
+
+        Parameters
+        ----------
+        other : slangpy.Tensor, ndarray, torch.Tensor or None
+        name : str
+            What the view calls it.
+        show : {'difference', 'tensor', 'other'}
+            What is shown first.
+
+        Raises
+        ------
+        ArgumentError
+            If the shapes differ.
+        """
+        if other is not None:
+            difference.difference(self._tensor, other)
+        self._other, self._other_name = other, name
+        self.show("tensor" if other is None else show)
+
+    def show(self, what: str) -> None:
+        """Show the tensor, what it is compared with, or the difference.
+
+        Parameters
+        ----------
+        what : {'tensor', 'other', 'difference'}
+        """
+        if what not in ("tensor", "other", "difference"):
+            raise ArgumentError(
+                f"There is no {what!r} to show.", expected="'tensor', 'other' or 'difference'"
+            )
+        if what != "tensor" and self._other is None:
+            raise ArgumentError(
+                "This view compares nothing.",
+                hint="w.pin() keeps a copy, w.compare(other) takes another tensor",
+            )
+        self._what = what
+        self.refresh()
+
+    def _centred(self, kind: str) -> bool:
+        return kind == "gradient" or self._what == "difference"
+
+    # ----- what is on the screen -----
+
+    @property
+    def code(self) -> str:
+        """What is on the screen, as Python: `t[3, :, 10:40]`."""
+        base, suffix = self._expression()
+        choice = self._choice
+        return self._shown.code(base, suffix, choice.row, choice.column, choice.channel)
+
+    def _expression(self) -> tuple[str, str]:
+        """Return what is sliced, as Python, and what has to stand behind it to make a NumPy array."""
+        name, to_numpy = self._name or "t", as_numpy(self._tensor)
+        if self._other is None or self._what == "tensor":
+            return name, to_numpy
+        other, other_to_numpy = self._other_name, as_numpy(self._other)
+        if self._what == "other":
+            return other, other_to_numpy
+        return f"({name}{to_numpy} - {other}{other_to_numpy})", ""
+
+    def svg(self) -> str:
+        """Return what is on the screen as SVG: pictures with their axes, marks and colour bars, and the statistics."""
+        if self._pictures is None:
+            raise SlangLabError("There is no picture to save.", hint="this tensor is shown as text: w.text")
+        pictures = self._pictures
+        if self._shown.window is not None and self._form == "picture":
+            pictures = self._take_pictures(self._shown, self._shown.window)
+        found: dict[str, spreads.Spread | None] = {}
+        for kind, choice in self._shown.choices.items():
+            if choice.scale == "rank" or choice.range in ("99", "99.9"):
+                found[kind] = spreads.spread(
+                    self._read_from, gradient=kind == "gradient", magnitude=self._centred(kind)
+                )
+        return vector.tensor_svg(
+            self.summary,
+            self.code if self._name else "",
+            *pictures,
+            choices=self._shown.choices,
+            spreads=found,
+            signed=self._what == "difference",
+            by=self._shown.by,
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write what is on the screen to a file.
+
+        Parameters
+        ----------
+        path : str or Path
+            Ends in `.svg`, or in `.png` for the picture without axes.
+        """
+        path = Path(path)
+        if path.suffix == ".svg":
+            path.write_text(self.svg(), encoding="utf-8")
+        elif path.suffix == ".png" and self.png is not None:
+            path.write_bytes(self.png)
+        else:
+            raise ArgumentError(
+                f"A view is saved as .png or .svg, not as {path.suffix!r}"
+                + (", and this tensor has no picture." if path.suffix == ".png" else "."),
+                argument="path",
+            )
+
+    # ----- the browser's requests -----
+
+    def _serve_show(self, content: Mapping[str, Any]) -> None:
+        """Show the tensor, what it is compared with, or the difference."""
+        what = content.get("what")
+        if what is None:
+            self._try(lambda: self.compare(None))
+        elif what in ("tensor", "other", "difference"):
+            self._try(lambda: self.show(what))
+
+    def _serve_pin(self, _content: Mapping[str, Any]) -> None:
+        self._try(self.pin)
+
+    def _serve_save(self, _content: Mapping[str, Any]) -> None:
+        """Answer with the picture on the screen as SVG, of which the browser makes a PNG too."""
+        self._try(lambda: self.tell("saved", {"svg": self.svg()}))
