@@ -140,13 +140,17 @@ export class Inspector implements Actions {
     const layout = ({ form, shape, axes, components, value, gradient, fields, what }: Info): string =>
       JSON.stringify([form, shape, axes, components, value !== null, gradient !== null, fields.length, what]);
     if (layout(info) !== layout(this.info) || info.form === "scalar") return false;
+    const said = ({ name, compared, bytes, dtype }: Info): string =>
+      JSON.stringify([name, compared, bytes, dtype]);
+    const changed = said(info) !== said(this.info);
     this.info = info;
     this.store.info = info;
     this.store.spreads.value = this.store.spreads.gradient = null;
     this.ask.changed();
-    this.showHead();
+    if (changed) this.showHead();
     this.note();
-    this.redraw();
+    // A picture follows, and is drawn with these facts: to draw twice would halve the rate of a live view.
+    if (!this.picture) this.redraw();
     return true;
   }
 
