@@ -104,8 +104,7 @@ def scale(
     if not (high > low and threshold > 0):
         return Scale(low, high, lambda x: _linear(x, low, high), (low,))
     bottom, top = math.asinh(low / threshold), math.asinh(high / threshold)
-    tenth = high / 10
-    ticks = sorted({low, -tenth, 0.0, tenth, high} if centred else {low, max(low, tenth), high})
+    ticks = sorted({low, 0.0, high} if centred else {low, max(low, high / 10), high})
 
     def to(x: Any) -> Floats:
         found: Floats = (np.arcsinh(np.asarray(x, np.float64) / threshold) - bottom) / (top - bottom)

@@ -217,7 +217,6 @@ def summary_html(summary: Summary) -> str:
     )
     heads = (
         "whole tensor",
-        "histogram",
         "min",
         "max",
         "mean",
@@ -226,6 +225,7 @@ def summary_html(summary: Summary) -> str:
         "NaN",
         "+Inf",
         f"{look.MINUS}Inf",
+        "histogram",
     )
     top = "".join(f'<th scope="col">{head}</th>' for head in heads)
     rows: list[tuple[str, Statistics | None, Histogram | None, bool]] = [
@@ -248,10 +248,11 @@ def summary_html(summary: Summary) -> str:
 
 
 def _statistics(name: str, known: Statistics, histogram: Histogram | None, signed: bool) -> str:
+    drawn = _bars(histogram, signed) if histogram else ""
     measured = (known.minimum, known.maximum, known.mean, known.std)
     counts = (known.zeros, known.nan, known.posinf, known.neginf)
     cells = "".join(f'<td class="n">{"–" if x is None else look.number(x)}</td>' for x in measured)
     cells += "".join(
         f'<td class="n{" bad" if k and n else ""}">{look.count(n)}</td>' for k, n in enumerate(counts)
     )
-    return f'<tr><th scope="row">{escape(name)}</th><td>{_bars(histogram, signed) if histogram else ""}</td>{cells}</tr>'
+    return f'<tr><th scope="row">{escape(name)}</th>{cells}<td>{drawn}</td></tr>'
