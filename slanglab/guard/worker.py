@@ -15,11 +15,11 @@ from __future__ import annotations
 import enum
 import os
 import signal
-import sys
 import time
 from collections.abc import Mapping
 from typing import Any
 
+from slanglab import children
 from slanglab.guard import protocol
 
 __all__ = ["main"]
@@ -63,7 +63,7 @@ def main(options: Mapping[str, Any]) -> None:
                     "is": "ready",
                     "version": protocol.VERSION,
                     "adapter": worker.device.info.adapter_name,
-                    "rss": _rss(),
+                    "rss": children.rss(os.getpid()),
                 }
             )
         elif request["do"] == "compile":
@@ -126,7 +126,7 @@ class _Worker:
                 "front": at_target - started,
                 "target": time.perf_counter() - at_target,
                 "misses": statistics.miss_count,
-                "rss": _rss(),
+                "rss": children.rss(os.getpid()),
             }
         )
 
@@ -190,14 +190,6 @@ def _alarm(seconds: float) -> None:
     if hasattr(signal, "setitimer"):
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, seconds)
-
-
-def _rss() -> int:
-    """Return the memory that this process holds, in MB; 0 where the system does not say."""
-    if sys.platform != "linux":
-        return 0
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
 
 
 def _short(error: Exception) -> str:

@@ -87,6 +87,27 @@ def statistics() -> tuple[int, int]:
 # ----- what the worker compiles is what the notebook runs -----
 
 
+@pytest.mark.parametrize(
+    ("count", "backward"),
+    [(5, False), (5, True), (1 << 17, False), (1 << 17, True)],
+    ids=["slangpy's, forward", "slangpy's, backward", "straight, forward", "straight, backward"],
+)
+def test_the_notebook_finds_what_the_worker_compiled(fresh, count, backward):
+    text, factor = good()
+    module = compiled(text)
+    x = np.arange(1, count + 1, dtype=np.float32)
+    slanglab.sync()
+    hits, misses = statistics()
+    if backward:
+        np.testing.assert_allclose(gradient(module, count), 2 * factor * x, rtol=1e-5)
+    else:
+        np.testing.assert_allclose(module.f(slanglab.tensor(x), _result="numpy"), factor * x * x, rtol=1e-5)
+    assert the_guard().compiled == 1
+    assert the_guard().worker.misses >= 1  # it was in no cache before
+    assert statistics()[1] == misses
+    assert statistics()[0] > hits
+
+
 SHAPES = """[Differentiable] float scaled(float x) { return x * FACTOR; }
 interface IShape { float area(float x); }
 struct Square : IShape { float side; float area(float x) { return side * x; } }
@@ -297,6 +318,21 @@ def test_a_worker_that_has_grown_is_replaced(fresh, monkeypatch):
         check_good()
     assert the_guard().workers == 3
     assert the_guard().compiled == 4
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_a_compile_that_takes_more_and_more_memory_is_ended_before_its_time(fresh, monkeypatch):
+    check_good()
+    text, _ = salted(DEADLY[0])
+    module = compiled(text)
+    x = slanglab.tensor(np.arange(1, 6, dtype=np.float32), grad=True)
+    r = slanglab.tensor(np.zeros(5, np.float32), grad=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(guard.Guard, "seconds", 300.0)
+        patch.setattr(process, "_most_memory", lambda: 6)  # of which this one takes more in some seconds
+        with pytest.raises(guard.KernelRefusedError, match="of memory after"):
+            module.f.bwds(spy.grid((5,)), 3, x, _result=r)
+    check_good()
 
 
 def test_two_threads_compile_at_the_same_time(fresh):
