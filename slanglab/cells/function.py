@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 import slangpy as spy
 from slangpy.core.function import FunctionNode
 from slangpy.core.native import FunctionNodeType
@@ -93,6 +94,13 @@ _KEPT_MODIFIERS = frozenset(
 """Modifiers whose results are kept, for code that writes `f.map(…)(…)` in a loop; those of `.set` would keep tensors alive."""
 
 _MODIFIED_KEPT = 16
+
+
+def _there(target: Target, result: Any) -> Any:
+    """Return a result; where it was read from the device, make sure that the device is still there."""
+    if type(result) is np.ndarray:
+        waiting.probe(target.device)
+    return result
 
 
 class _Default:
@@ -191,7 +199,8 @@ class SlangFunction(spy.Function):  # type: ignore[misc]
         """Run the function over its arguments; see the function's own signature."""
         running, version, only = self._current
         if only is None or running.good is not version:
-            return dispatch.call(self._target(args, kwargs), args, kwargs)
+            only = self._target(args, kwargs)
+            return _there(only, dispatch.call(only, args, kwargs))
         # What `dispatch.call` begins with, here without a step between: of a small call's time every step is some percent.
         try:
             result = only.plans.quick(args, kwargs)
@@ -199,7 +208,7 @@ class SlangFunction(spy.Function):  # type: ignore[misc]
             raise
         except Exception as error:
             raise dispatch.explained(only, args, kwargs, error) from error
-        return dispatch.call(only, args, kwargs) if result is MISSED else result
+        return _there(only, dispatch.call(only, args, kwargs) if result is MISSED else result)
 
     def call(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the function; the same as calling it."""
