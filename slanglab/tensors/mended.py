@@ -100,6 +100,7 @@ def _mended_from_numpy(device: Any, ndarray: Any, *args: Any, **kwargs: Any) -> 
 
 @functools.wraps(_own["to_numpy"], updated=())
 def _mended_to_numpy(self: Any) -> Any:
+    _check_there(self)  # first: of a closed device nothing can be asked
     array = _small(self)
     if array is not None:
         return array
