@@ -17,6 +17,7 @@ import importlib
 import json
 import os
 import queue
+import select
 import signal
 import subprocess
 import sys
@@ -144,6 +145,20 @@ class Child:
             parts.append(part)
             count -= len(part)
         return b"".join(parts)
+
+    def available(self, seconds: float) -> bytes | None:
+        """Wait for output, so long at most; return what there is of it, b"" at its end, None when nothing came. Not on Windows."""
+        stream = self._process.stdout
+        if stream is None or stream.closed:
+            return b""
+        poll = select.poll()
+        poll.register(stream, select.POLLIN)
+        if not poll.poll(seconds * 1e3):
+            return None
+        try:
+            return os.read(stream.fileno(), _PIPE)
+        except OSError:
+            return b""
 
     def state(self) -> Literal["running", "stopped", "ended"]:
         """Tell whether it runs, was stopped (SIGSTOP) or has ended."""

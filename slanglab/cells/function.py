@@ -165,6 +165,10 @@ class SlangFunction(spy.Function):  # type: ignore[misc]
             self._current = self._source.cell, version, only
         return self._cached
 
+    def targets(self) -> list[Target]:
+        """Return what a call may run: one target for each overload."""
+        return self._targets()
+
     def release(self) -> None:
         """Let go of slangpy's objects; the next call looks them up again."""
         self._current, self._cached, self._declared = (self._source.cell, None, None), [], []

@@ -17,7 +17,7 @@ import numpy as np
 import traitlets
 from numpy.typing import NDArray
 
-from slanglab import look
+from slanglab import elsewhere, look
 from slanglab.errors import SlangLabError
 from slanglab.tensors import summary as summaries
 from slanglab.tensors.frames import Choice, choose
@@ -364,6 +364,7 @@ class TensorInspector(SlangWidget):
         self._pictures = None
 
 
+@elsewhere.by_value
 def inspect(tensor: Any, name: str | None = None) -> TensorInspector:
     """Open a view of a tensor and its gradient.
 
