@@ -179,8 +179,8 @@ class Child:
         """Return the memory that it holds, in MB; 0 where the system does not say."""
         return rss(self.pid)
 
-    def wait(self, seconds: float) -> int | None:
-        """Wait for the end; return the exit status, -n after signal n, or None when it has not ended by then."""
+    def wait(self, seconds: float | None) -> int | None:
+        """Wait for the end, for ever with None; return the exit status, -n after signal n, or None when it has not ended by then."""
         try:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:

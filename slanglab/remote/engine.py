@@ -173,7 +173,8 @@ class Engine:
     def _lost(self, story: str) -> DeviceGoneError:
         return DeviceGoneError(
             self._end(story),
-            hint="Python's own values are as they were. The next use starts a new worker and compiles the cells there; make the tensors again",
+            hint="Python's own values are as they were. The next use starts a new worker and compiles the cells there; "
+            "make the tensors again",
         )
 
     def check(self, reference: Reference) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -41,6 +42,7 @@ class Process:
         self._wanted = 0
         self._told = False
         self._data = bytearray()
+        threading.Thread(target=_bury, args=(self.child,), name="slanglab worker", daemon=True).start()
         self._number = 0
 
     @property
@@ -122,3 +124,9 @@ class Process:
     def kill(self) -> None:
         """End it, at once, wherever it is."""
         self.child.end_of_output()
+
+
+def _bury(child: children.Child) -> None:
+    """Take a process that ended off the table of processes at once: Jupyter ends the kernel's children, and waits until they are gone."""
+    child.wait(None)
+    child.kill()

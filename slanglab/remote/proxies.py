@@ -173,7 +173,7 @@ class RemoteFunction(Remote):
 
     def dispatch(self, thread_count: Any, vars: dict[str, Any] | None = None, **kwargs: Any) -> None:
         """Run the function as a kernel of `thread_count` threads, past slangpy's own indexing."""
-        return self._method("dispatch", thread_count, vars or {}, **kwargs)
+        self._method("dispatch", thread_count, vars or {}, **kwargs)
 
     def debug_build_call_data(self, /, *args: Any, **kwargs: Any) -> Any:
         """Return what slangpy would dispatch for these arguments; its `code` is the text of the kernel."""

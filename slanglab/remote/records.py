@@ -54,13 +54,14 @@ RECORDS: dict[str, type] = {
 """Dataclasses that go by value."""
 
 _WARNINGS = (GradientWarning, ValueWarning, GuardWarning)
-_BUILT_IN = {
+_BUILT_IN: dict[str, type[Exception]] = {
     name: kind
     for name, kind in vars(builtins).items()
     if isinstance(kind, type)
-    and issubclass(kind, (Exception, Warning))
-    and not issubclass(kind, (StopIteration, StopAsyncIteration))
-} | {"UsageError": UsageError}
+    and issubclass(kind, Exception)
+    and not issubclass(kind, (StopIteration, StopAsyncIteration, UnicodeError))
+}
+_BUILT_IN["UsageError"] = UsageError
 
 
 def types_of(error: BaseException) -> list[str]:
@@ -84,21 +85,15 @@ def error_of(types: Iterable[str], text: str, state: dict[str, Any]) -> Exceptio
     ours = {kind.__name__: kind for kind in (SlangLabError, *_below(SlangLabError))}
     names = list(types)
     for name in names:
-        if (kind := ours.get(name)) is not None:
-            error = kind.__new__(kind)
+        if (own := ours.get(name)) is not None:
+            error: SlangLabError = own.__new__(own)
             Exception.__init__(error, text)
             vars(error).update({"hint": None, "details": None, "message": text, "shown": False} | state)
             return error
         known = _BUILT_IN.get(name)
-        if known is not None and not issubclass(known, UnicodeError):
-            break
-    else:
-        known = None
-    if known in (None, Exception) or (known is not None and issubclass(known, Warning)):
-        return RuntimeError(f"{names[0] if names else 'an error'}: {text}")
-    if known is KeyError:
-        return KeyError(text.strip("'"))
-    return known(text)  # type: ignore[return-value, misc]
+        if known is not None and known is not Exception and not issubclass(known, Warning):
+            return known(text.strip("'")) if known is KeyError else known(text)
+    return RuntimeError(f"{names[0] if names else 'an error'}: {text}")
 
 
 def warning_of(types: Iterable[str]) -> type[Warning]:

@@ -206,7 +206,7 @@ class Encoder:
         if isinstance(
             value, (bool, int, float, str, tuple, list)
         ):  # a subclass, such as an enum or a named tuple
-            plain = next(t for t in (bool, int, float, str, tuple, list) if isinstance(value, t))
+            plain: Any = next(t for t in (bool, int, float, str, tuple, list) if isinstance(value, t))
             return self(plain(value))
         if hasattr(value, "detach") and hasattr(value, "cpu"):
             raise NotSendableError(

@@ -20,17 +20,19 @@ from typing import Any
 
 import slangpy as spy
 
-import slanglab
 from slanglab import caches, commands, lab, log
 from slanglab.cells.function import SlangFunction
 from slanglab.cells.module import SlangModule, SlangStruct
 from slanglab.cells.session import Request
 from slanglab.cells.versions import CompileError
+from slanglab.engine.probing.gradcheck import gradcheck
 from slanglab.engine.runs import Run
 from slanglab.errors import SlangLabError
 from slanglab.remote import frames, records
 from slanglab.remote.values import Decoder, Encoder, NotSendableError
 from slanglab.settings import Settings
+from slanglab.tensors import create
+from slanglab.tensors.summary import summary
 from slanglab.widgets.inspector import TensorInspector
 from slanglab.widgets.static import SCALE
 
@@ -39,22 +41,18 @@ __all__ = ["PUBLIC", "VERSION", "Worker", "main"]
 VERSION = 1
 """Of the requests; both sides are of one installation, so that another one is an error."""
 
-PUBLIC = frozenset(
-    {
-        "assign",
-        "empty",
-        "full",
-        "gradcheck",
-        "last_run",
-        "linspace",
-        "ones",
-        "random",
-        "summary",
-        "sync",
-        "tensor",
-        "zeros",
-    }
-)
+_TEXTS: dict[str, Callable[[Any], Any]] = {"str": str, "repr": repr, "doc": inspect.getdoc, "dir": dir}
+
+PUBLIC: dict[str, Callable[..., Any]] = {
+    **{
+        name: getattr(create, name)
+        for name in ("assign", "empty", "full", "linspace", "ones", "random", "tensor", "zeros")
+    },
+    "gradcheck": gradcheck,
+    "last_run": lab.last_run,
+    "summary": summary,
+    "sync": lab.sync,
+}
 """Functions of `slanglab` that run here."""
 
 
@@ -223,7 +221,7 @@ class Worker:
         value, what = self._objects[message["object"]], message["what"]
         if what == "signature":
             return _signature(value)
-        return {"str": str, "repr": repr, "doc": inspect.getdoc, "dir": dir}[what](value)
+        return _TEXTS[what](value)
 
     def do_public(self, message: dict[str, Any]) -> Any:
         """Run one of SlangLab's public functions."""
@@ -232,7 +230,7 @@ class Worker:
             raise ValueError(f"{name} does not run in the worker")
         args, kwargs = self._arguments(message)
         self.lab.mend()
-        return getattr(slanglab, name)(*args, **kwargs)
+        return PUBLIC[name](*args, **kwargs)
 
     def do_compile(self, message: dict[str, Any]) -> Any:
         """Compile a cell; return its key, its names and the report."""
