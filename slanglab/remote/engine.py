@@ -26,6 +26,7 @@ from slanglab.waiting.watch import PATIENCE, WaitInterrupted
 
 __all__ = ["Engine", "Made", "Reference"]
 
+_WAITS = ("slanglab.sync", "to_numpy", "")
 _LEAST = 5.0  # seconds that a wait after an interrupted one takes at least
 _NAMED = 12
 _FRAME = 4  # frames between a warning and the user's line
@@ -92,11 +93,17 @@ class Engine:
         self.generation = 0
         self.gone = ""
         self.released: list[int] = []
+        self._running = ""
         self.started: Callable[[], str] | None = None
         self.names: Callable[[], list[str]] = list
         self.say: Callable[[str], None] = lambda text: print(text, file=sys.stderr)
 
     # ----- the process -----
+
+    @property
+    def present(self) -> bool:
+        """Whether there is a worker."""
+        return self._process is not None and not self._process.ended and self._pid == os.getpid()
 
     @property
     def pid(self) -> int | None:
@@ -111,16 +118,12 @@ class Engine:
         DeviceError
             When it cannot be started.
         """
-        if self._pid != os.getpid():
-            raise DeviceGoneError(
-                "this process was forked, and the worker that has the device belongs to its parent",
-                hint="start the process with multiprocessing's 'spawn' method: `multiprocessing.get_context('spawn')`",
-            )
+        self._check_process()
         if self._process is not None:
             if not (how := self._process.gone()):
                 return
             self.say(f"slanglab: {self._end(f'the worker process {how} while it had nothing to do')}")
-        after = self.generation > 0
+        after = bool(self.gone)
         with progress.work("starting the worker process"):
             try:
                 self._process = Process({"settings": self._settings()})
@@ -129,8 +132,6 @@ class Engine:
                     f"the worker process cannot be started: {error.strerror or error}",
                     hint="`%slang config engine notebook` goes on without one",
                 ) from error
-            self.generation += 1
-            self.released = []
             try:
                 fits, _ = self._exchange("open", {"version": worker.VERSION}, "the worker's start")
             except BaseException:
@@ -144,18 +145,26 @@ class Engine:
             if after:
                 self.say(f"slanglab: a new worker process has the device now{told}.")
 
+    def _check_process(self) -> None:
+        if self._pid != os.getpid():
+            raise DeviceGoneError(
+                "this process was forked, and the worker that has the device belongs to its parent",
+                hint="start the process with multiprocessing's 'spawn' method: `multiprocessing.get_context('spawn')`",
+            )
+
     def stop(self) -> None:
         """End the worker, with all that is in it."""
         process, self._process, self._left = self._process, None, None
         if process is not None:
+            self.generation += 1
+            self.released = []
             process.kill()
 
     def reset(self) -> None:
         """End the worker and start another, with every cell; in bounded time, whatever the worker is at."""
         with self._lock:
             if self._process is not None:
-                self.gone = "the worker process was ended by `%slang reset`"
-            self.stop()
+                self.say(f"slanglab: {self._end('the worker process was ended by `%slang reset`')}")
             self.start()
 
     def _end(self, story: str) -> str:
@@ -184,7 +193,7 @@ class Engine:
         ------
         DeviceGoneError
         """
-        if reference.generation != self.generation or self._process is None:
+        if reference.generation != self.generation:
             raise DeviceGoneError(
                 f"{self.gone or 'the worker process is gone'}, and with it this tensor",
                 hint="make it again: `slanglab.tensor(array)`",
@@ -225,7 +234,7 @@ class Engine:
             At Ctrl-C; the worker goes on with it.
         """
         with self._lock:
-            if self._process is None or self._left is not None or self._process.gone():
+            if not self.present or self._left is not None:
                 self.settle()
             for value in (*args, *kwargs.values()) if kwargs else args:
                 if getattr(type(value), "slanglab_remade", False):
@@ -237,6 +246,7 @@ class Engine:
 
         One that a wait was interrupted for is waited for, `PATIENCE` seconds from when it began; then it is ended.
         """
+        self._check_process()
         with self._lock:
             if self._left is not None and self._process is not None:
                 number, title, since = self._left
@@ -262,6 +272,8 @@ class Engine:
     ) -> Any:
         process = self._process
         assert process is not None
+        if do == "call" and "name" not in fields:
+            self._running = title
         sizes = sum(a.nbytes for a in args if isinstance(a, np.ndarray))
         encode = Encoder(self._refer, records.RECORDS, process.room(sizes + fields.pop("room", 0)))
         message: dict[str, Any] = {"do": do}
@@ -285,6 +297,8 @@ class Engine:
         process = self._process
         assert process is not None
         work: progress.Work | None = None
+        if title in _WAITS:  # for the kernel that was started before
+            title = self._running or title
 
         def tick() -> None:
             if end is not None and perf_counter() > end:

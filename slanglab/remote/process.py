@@ -42,7 +42,9 @@ class Process:
         self._wanted = 0
         self._told = False
         self._data = bytearray()
-        threading.Thread(target=_bury, args=(self.child,), name="slanglab worker", daemon=True).start()
+        self.ended = False
+        """Whether it was seen to end."""
+        threading.Thread(target=_bury, args=(self,), name="slanglab worker", daemon=True).start()
         self._number = 0
 
     @property
@@ -106,7 +108,7 @@ class Process:
 
     def gone(self) -> str:
         """Say how the process ended; empty while it is there."""
-        return self._how() if self.child.state() == "ended" else ""
+        return self._how() if self.ended else ""
 
     def _how(self) -> str:
         status = self.child.wait(2.0)
@@ -126,7 +128,8 @@ class Process:
         self.child.end_of_output()
 
 
-def _bury(child: children.Child) -> None:
+def _bury(process: Process) -> None:
     """Take a process that ended off the table of processes at once: Jupyter ends the kernel's children, and waits until they are gone."""
-    child.wait(None)
-    child.kill()
+    process.child.wait(None)
+    process.ended = True
+    process.child.kill()

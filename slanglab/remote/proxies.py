@@ -55,7 +55,10 @@ class Remote:
             For one that was the result of a call to a worker that is gone.
         """
         found = self._reference
-        if found is not None and (self._origin is None or found.generation == self._engine.generation):
+        engine = self._engine
+        if found is not None and (
+            self._origin is None or (found.generation == engine.generation and engine.present)
+        ):
             return found
         assert self._origin is not None
         self._engine.settle()

@@ -82,7 +82,8 @@ def state_of(error: SlangLabError, encode: Callable[[Any], Any]) -> dict[str, An
 
 def error_of(types: Iterable[str], text: str, state: dict[str, Any]) -> Exception:
     """Return the error that the worker raised: of the first of those types that there is here."""
-    ours = {kind.__name__: kind for kind in (SlangLabError, *_below(SlangLabError))}
+    every: list[type[SlangLabError]] = [SlangLabError, *_below(SlangLabError)]
+    ours = {kind.__name__: kind for kind in every}
     names = list(types)
     for name in names:
         if (own := ours.get(name)) is not None:

@@ -67,7 +67,7 @@ class RemoteTensor:
     @property
     def is_gone(self) -> bool:
         """Whether the worker that had it is gone."""
-        return self._reference.generation != self._engine.generation or self._engine.pid is None
+        return self._reference.generation != self._engine.generation
 
     def _do(self, name: str, *args: Any, room: int = 0, **kwargs: Any) -> Any:
         return self._engine.ask(

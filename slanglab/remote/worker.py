@@ -202,6 +202,10 @@ class Worker:
             self._written = [a.tobytes() if a.flags.writeable and a.ndim else None for a in arrays]
         return (target if name is None else getattr(target, name))(*args, **kwargs)
 
+    def do_count(self, message: dict[str, Any]) -> int:
+        """Return how many objects the notebook holds here."""
+        return len(self._objects)
+
     def do_modify(self, message: dict[str, Any]) -> Any:
         """Apply a modifier to a function."""
         args, kwargs = self._arguments(message)
