@@ -98,6 +98,7 @@ class Child:
         self._private = private
         self._process = process
         self._waiting = bytearray()
+        self._poll: Any = None
         self._lock = threading.Lock()
         self._killed = False
         assert process.stdin is not None
@@ -151,8 +152,10 @@ class Child:
         stream = self._process.stdout
         if stream is None or stream.closed:
             return b""
-        poll = select.poll()
-        poll.register(stream, select.POLLIN)
+        poll = self._poll
+        if poll is None:
+            poll = self._poll = select.poll()
+            poll.register(stream, select.POLLIN)
         if not poll.poll(seconds * 1e3):
             return None
         try:

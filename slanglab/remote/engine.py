@@ -94,6 +94,7 @@ class Engine:
         self.gone = ""
         self.released: list[int] = []
         self._running = ""
+        self._given: dict[int, Any] = {}
         self.started: Callable[[], str] | None = None
         self.names: Callable[[], list[str]] = list
         self.say: Callable[[str], None] = lambda text: print(text, file=sys.stderr)
@@ -274,6 +275,7 @@ class Engine:
         assert process is not None
         if do == "call" and "name" not in fields:
             self._running = title
+        self._given = {}
         sizes = sum(a.nbytes for a in args if isinstance(a, np.ndarray))
         encode = Encoder(self._refer, records.RECORDS, process.room(sizes + fields.pop("room", 0)))
         message: dict[str, Any] = {"do": do}
@@ -344,14 +346,22 @@ class Engine:
             cell.value = decode(coded)
         for generator, coded in zip(sent.generators, answer.get("generators", ()), strict=False):
             generator.bit_generator.state = decode(coded)
-        return decode(answer["result"])
+        result = decode(answer["result"])
+        self._given = {}
+        return result
 
     def _refer(self, value: Any) -> Any:
         refer = getattr(type(value), "slanglab_reference", None)
-        return ["o", self.check(refer(value))] if refer is not None else None
+        if refer is None:
+            return None
+        number = self.check(refer(value))
+        self._given[number] = value
+        return ["o", number]
 
     def _resolve(self, coded: list[Any]) -> Any:
         _, kind, number, facts = coded
+        if kind == "same":  # what was passed in
+            return self._given[number]
         return self._made(str(kind), Reference(self, self.generation, int(number)), facts)
 
     @contextmanager

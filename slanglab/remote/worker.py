@@ -13,7 +13,7 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -72,6 +72,7 @@ class Worker:
             with contextlib.suppress(SlangLabError):
                 settings.set(name, value)
         self.lab = lab.adopt(lab.Lab(settings))
+        self.ears = _Ears(self.lab.log)
         self._objects: dict[int, Any] = {}
         self._last = 0
         self._segment: frames.Segment | None = None
@@ -79,6 +80,7 @@ class Worker:
         self._decode: Decoder
         self._encode: Encoder
         self._written: list[bytes | None] = []
+        self._given: dict[int, int] = {}
 
     # ----- the loop -----
 
@@ -97,15 +99,16 @@ class Worker:
         self._decode = Decoder(buffers, self._resolve, records.RECORDS, self._segment, copies=not calls)
         self._encode = self._encoder(message.get("used", 0))
         self._written = []
+        self._given = {}
         answer: dict[str, Any] = {"id": message["id"]}
-        with _heard(answer, self.lab.log):
-            try:
-                answer["result"] = self._object(getattr(self, f"do_{message['do']}")(message))
-                self._bring_back(answer)
-            except (Exception, KeyboardInterrupt) as error:
-                self._encode = self._encoder(message.get("used", 0))
-                answer.pop("result", None)
-                answer["error"] = self._error(error)
+        try:
+            answer["result"] = self._object(getattr(self, f"do_{message['do']}")(message))
+            self._bring_back(answer)
+        except Exception as error:
+            self._encode = self._encoder(message.get("used", 0))
+            answer.pop("result", None)
+            answer["error"] = self._error(error)
+        self.ears.tell(answer)
         answer["wanted"] = self._encode.wanted
         data = frames.pack(answer, self._encode.buffers)
         del self._decode, self._encode
@@ -126,7 +129,9 @@ class Worker:
     # ----- objects -----
 
     def _resolve(self, coded: list[Any]) -> Any:
-        return self._objects[coded[1]]
+        found = self._objects[coded[1]]
+        self._given[id(found)] = coded[1]
+        return found
 
     def _keep(self, value: Any) -> int:
         self._last += 1
@@ -137,6 +142,8 @@ class Worker:
         """Return what stands for an object that stays here; None for what goes by value."""
         kind = type(value)
         if kind is spy.Tensor:
+            if (number := self._given.get(id(value))) is not None:
+                return ["n", "same", number, {}]
             return ["n", "tensor", self._keep(value), self._of_tensor(value)]
         if kind is SlangFunction:
             return ["n", "function", self._keep(value), {"name": value.name}]
@@ -285,7 +292,6 @@ def main(options: dict[str, Any]) -> None:
     """Serve the process that started this one; what a child begins with."""
     out = os.dup(1)
     os.dup2(2, 1)  # whatever native code prints must not come between the answers
-    sys.stdout = sys.stderr = io.StringIO()
     source = open(0, "rb", buffering=1 << 16, closefd=False)  # noqa: SIM115  (for as long as there is a process)
 
     def give(data: bytes) -> None:
@@ -293,30 +299,47 @@ def main(options: dict[str, Any]) -> None:
         while rest:
             rest = rest[os.write(out, rest) :]
 
-    Worker(options).serve(source.read, give)
+    worker = Worker(options)
+    worker.ears.open()
+    worker.serve(source.read, give)
 
 
-@contextlib.contextmanager
-def _heard(answer: dict[str, Any], logged: log.LogCapture) -> Iterator[None]:
-    """Take what is printed, logged and warned of into an answer."""
-    out, err = io.StringIO(), io.StringIO()
-    with (
-        contextlib.redirect_stdout(out),
-        contextlib.redirect_stderr(err),
-        warnings.catch_warnings(record=True) as found,
-    ):
-        warnings.simplefilter("always")
-        yield
-    for record in logged.take():
-        if record.level in ("warn", "error", "fatal") and not caches.heard(record.text):
-            err.write(f"slangpy {record.level}: {record.text.strip()}\n")
-    if text := out.getvalue():
-        answer["out"] = text
-    if text := err.getvalue():
-        answer["err"] = text
-    given = [w for w in found if not issubclass(w.category, (DeprecationWarning, ResourceWarning))]
-    if given:
-        answer["warnings"] = [[[t.__name__ for t in w.category.__mro__], str(w.message)] for w in given]
+class _Ears:
+    """What is printed, logged and warned of while a request is answered: everything, as this process has no other output.
+
+    Parameters
+    ----------
+    logged : LogCapture
+    """
+
+    def __init__(self, logged: log.LogCapture) -> None:
+        self._logged = logged
+        self._out, self._err = io.StringIO(), io.StringIO()
+        self._warned: list[list[Any]] = []
+
+    def open(self) -> None:
+        """Hear from now on, to the end of the process."""
+        sys.stdout, sys.stderr = self._out, self._err
+        warnings.simplefilter("always")  # the notebook has the filters
+        for category in (DeprecationWarning, ResourceWarning, ImportWarning):
+            warnings.simplefilter("ignore", category)
+        warnings.showwarning = self._warn  # type: ignore[assignment]  # it takes what that takes
+
+    def _warn(self, message: Any, category: type[Warning], *_: Any) -> None:
+        self._warned.append([[t.__name__ for t in category.__mro__], str(message)])
+
+    def tell(self, answer: dict[str, Any]) -> None:
+        """Put what was heard into an answer."""
+        for record in self._logged.take():
+            if record.level in ("warn", "error", "fatal") and not caches.heard(record.text):
+                self._err.write(f"slangpy {record.level}: {record.text.strip()}\n")
+        for name, stream in (("out", self._out), ("err", self._err)):
+            if stream.tell():
+                answer[name] = stream.getvalue()
+                stream.seek(0)
+                stream.truncate()
+        if self._warned:
+            answer["warnings"], self._warned = self._warned, []
 
 
 def _may_write(target: Any, kwargs: dict[str, Any]) -> bool:

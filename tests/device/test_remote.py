@@ -1,6 +1,7 @@
 """The worker engine: what it computes is what the notebook's own engine computes, for every kind of argument."""
 
 import inspect
+import json
 import os
 import signal
 import time
@@ -14,6 +15,8 @@ from slanglab import remote
 from slanglab.cells.session import Request
 from slanglab.engine.dispatch import ValueWarning
 from slanglab.errors import DeviceGoneError
+from slanglab.remote.frames import FrameError
+from slanglab.remote.values import Decoder, Encoder
 
 SOURCE = """
 import slangpy;
@@ -95,12 +98,39 @@ def test_small_values_go_by_value(m):
     assert m.made(2.0) == {"k": 2.0, "length": 4.0}
     assert m.energy({"k": 2.0, "length": 4.0}) == 8.0
     result = sl.zeros(4, dtype="int")
-    m.counted(spy.grid((4,), offset=(2,)), _result=result)
-    np.testing.assert_array_equal(result.to_numpy(), [2, 3, 4, 5])
+    m.counted(spy.grid((4,)), _result=result)
+    np.testing.assert_array_equal(result.to_numpy(), [0, 1, 2, 3])
+    result.clear()
     m.counted(spy.thread_id(1), _result=result)
     np.testing.assert_array_equal(result.to_numpy(), [0, 1, 2, 3])
     assert np.isinf(m.square(float("inf")))
     assert np.isnan(m.square(float("nan")))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        spy.grid((4, 5), offset=(2, 1), stride=(3, 2)),
+        spy.thread_id(2),
+        spy.call_id(3),
+        spy.rand_float(0.25, 0.5, 2, 7, 3, False),
+        spy.wang_hash(2, 7, 3, False),
+        spy.floatDiffPair(1.5, 2.5),
+    ],
+    ids=lambda v: type(v).__name__,
+)
+def test_descriptions_of_arguments_arrive_whole(value):
+    coded = json.loads(json.dumps(Encoder(lambda _: None)(value)))
+    found = Decoder([], lambda _: None)(coded)
+    assert type(found) is type(value)
+    assert vars(found) == vars(value)
+
+
+def test_what_is_no_value_is_refused():
+    decode = Decoder([bytearray(4)], lambda _: None)
+    for bad in (["a", "|O", [1], [0], True], ["a", "<f4", [2], [0], True], ["T", "os.system"], ["?"], {}, [], ["c", "Popen"]):
+        with pytest.raises(FrameError):
+            decode(bad)
 
 
 def test_results_are_written_into_arrays_and_references(m):
@@ -113,6 +143,11 @@ def test_results_are_written_into_arrays_and_references(m):
     half, total = spy.floatRef(0.0), spy.floatRef(1.0)
     m.split(5.0, half, total)
     assert (half.value, total.value) == (2.5, 6.0)
+
+
+def test_what_is_filled_is_what_is_returned(m):
+    y = sl.empty(2)
+    assert m.square(sl.tensor([1.0, 2.0]), _result=y) is y
 
 
 def test_modifiers(m):
