@@ -39,7 +39,9 @@ def kernel(tmp_path):
 
 
 def computes(kernel):
-    return kernel.must("print(k.square(sl.tensor([1.0, 2.0, 3.0])).to_numpy())").strip().endswith("[1. 4. 9.]")
+    return (
+        kernel.must("print(k.square(sl.tensor([1.0, 2.0, 3.0])).to_numpy())").strip().endswith("[1. 4. 9.]")
+    )
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what a write outside does is the driver's affair")
@@ -60,7 +62,9 @@ def test_a_write_outside_the_group_shared_memory_costs_the_tensors_alone(kernel)
         assert computes(kernel)
         kernel.must("t = sl.tensor([1.0, 2.0], grad=True); others = [sl.zeros(4)]")
     assert (
-        kernel.must("k.outside([0, 1, 2, 3], 0, others[0]); print(others[0].to_numpy())").strip().endswith("[1. 2. 3. 0.]")
+        kernel.must("k.outside([0, 1, 2, 3], 0, others[0]); print(others[0].to_numpy())")
+        .strip()
+        .endswith("[1. 2. 3. 0.]")
     )
 
 
