@@ -37,7 +37,7 @@ What is different, until `%slang config engine notebook`:
 - tensors and functions of one engine cannot be passed to the other: run the cells again, and make the tensors again
 - tensors are no `slangpy.Tensor`; slangpy's own objects (devices, textures, `InstanceTensor`, command encoders, PyTorch tensors) cannot be
   passed in: numbers, numpy arrays, dicts, slangpy's vectors, `grid` and their like can
-- a call costs some 0.1 ms more, and numbers that come to Python are copied once more
+- a call costs some 0.2 ms more, and numbers that come to Python are copied once more
 - a second process holds some 300 MB, the guard another"""
 """What is said where the engine is chosen."""
 

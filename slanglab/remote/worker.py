@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import slangpy as spy
 
 from slanglab import caches, commands, lab, log
@@ -344,7 +345,7 @@ class _Ears:
 
 def _may_write(target: Any, kwargs: dict[str, Any]) -> bool:
     """Tell whether a call may write into its arrays."""
-    if not isinstance(target, SlangFunction) or "_result" in kwargs:
+    if not isinstance(target, SlangFunction) or isinstance(kwargs.get("_result"), np.ndarray):
         return True
     return any(
         not one.checked or any(p.writes or p.kind in ("tensor", "struct", "other") for p in one.parameters)

@@ -17,7 +17,8 @@ import numpy as np
 
 import slanglab as sl
 from slanglab import remote
-from slanglab.lab import Lab
+from slanglab.cells.session import Request
+from slanglab.lab import Lab, adopt
 from slanglab.settings import Settings
 
 SOURCE = """
@@ -72,38 +73,25 @@ def seconds(action: Callable[[], Any], wait: Callable[[], None], repeat: int) ->
 
 def main() -> int:
     """Print the table."""
-    settings = Settings(Path(tempfile.mkdtemp()) / "settings.json")
-    own = Lab(settings)
-    sides: dict[str, tuple[Any, Callable[[], None]]] = {}
-    with_lab = {"notebook": own.compile(SOURCE, "bench")}
+    own = adopt(Lab(Settings(Path(tempfile.mkdtemp()) / "settings.json")))
+    module = own.compile(SOURCE, "bench")
+    waits = {"notebook": own.sync, "worker": sl.sync}
     print(f"{'µs, medians of ' + str(ROUNDS):<28}{'notebook':>12}{'worker':>12}{'more':>12}")
     for count, repeat in ((4, 200), (10**6, 10)):
-        made: dict[str, dict[str, Callable[[], Any]]] = {}
-        from slanglab import device as devices
-
-        devices.provide_current(lambda: own.device)
-        made["notebook"] = actions(with_lab["notebook"], count, own.sync)
+        made = {"notebook": actions(module, count, own.sync)}
         there = remote.use(dict)
-        module = there.cells.run(_request()).module
-        made["worker"] = actions(module, count, sl.sync)
-        sides = {"notebook": (None, own.sync), "worker": (None, sl.sync)}
+        made["worker"] = actions(
+            there.cells.run(Request(SOURCE, "bench", label="bench")).module, count, sl.sync
+        )
         for name in made["notebook"]:
             found: dict[str, list[float]] = {side: [] for side in made}
             for _ in range(ROUNDS + 1):
                 for side, acts in made.items():
-                    found[side].append(seconds(acts[name], sides[side][1], repeat) * 1e6)
-            own_us, there_us = (statistics.median(found[side][1:]) for side in ("notebook", "worker"))
-            print(
-                f"{name + f', {count:_} floats':<28}{own_us:>12.0f}{there_us:>12.0f}{there_us - own_us:>+12.0f}"
-            )
+                    found[side].append(seconds(acts[name], waits[side], repeat) * 1e6)
+            here, far = (statistics.median(found[side][1:]) for side in ("notebook", "worker"))
+            print(f"{name + f', {count:_} floats':<28}{here:>12.0f}{far:>12.0f}{far - here:>+12.0f}")
         remote.leave()
     return 0
-
-
-def _request() -> Any:
-    from slanglab.cells.session import Request
-
-    return Request(SOURCE, "bench", label="bench")
 
 
 if __name__ == "__main__":
