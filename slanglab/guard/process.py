@@ -208,9 +208,19 @@ class Worker:
             if not at_target and waited > (seconds if self.ready else max(seconds, _STARTING)):
                 return Outcome("broken", "its process does not answer")
 
+    def became_ready(self) -> bool:
+        """Tell whether it has opened its device, without waiting; asked while nothing else has been asked of it."""
+        self.child.flush()
+        message = None if self.ready else self._next(0.0)
+        if isinstance(message, str):
+            self._inbox.put(message)
+        elif message is not None and self._understood(message, 0, "") is not None:
+            self.kill()
+        return self.ready
+
     def _next(self, seconds: float) -> dict[str, Any] | str | None:
         try:
-            return self._inbox.get(timeout=seconds)
+            return self._inbox.get(timeout=seconds) if seconds else self._inbox.get_nowait()
         except queue.Empty:
             return None
 
@@ -229,8 +239,8 @@ class Worker:
             self.ready = True
             self.first_rss = self.rss = _number(message.get("rss"))
             return None
-        if what == "unready":
-            return Outcome("broken", f"it cannot open the device ({str(message.get('why'))[:300]})")
+        if what == "broken":
+            return Outcome("broken", f"it failed ({str(message.get('why'))[:300]})")
         if self.ready and message.get("id") == number:
             if what == "at target":
                 return None

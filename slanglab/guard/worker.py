@@ -3,11 +3,13 @@
 It has a device like the notebook's, with the same caches, and Slang sessions with the same modules under the same names, so that
 what it compiles is found in the shader cache by the notebook. It reads requests from its input and answers on its output:
 
-    open      the device; the first request, answered with `ready` or `unready`
+    open      the device; the first request, answered with `ready`
     session   a Slang session; not answered, as the next two
     module    a module's text, for a session
     forget    a session that is not needed any more
     compile   a kernel; answered with `at target` when the dangerous stage begins, then with `done` or `failed`
+
+Where any of it fails, `broken` says why and is the last answer.
 """
 
 from __future__ import annotations
@@ -52,24 +54,17 @@ def main(options: Mapping[str, Any]) -> None:
         request = protocol.read(take, protocol.LARGEST_REQUEST)
         if request is None:
             os._exit(0)  # without the drivers' own farewells, some of which wait
-        if worker is None:
-            try:
+        try:
+            if worker is None:
                 worker = _Worker(request)
-            except Exception as error:
-                answer({"is": "unready", "why": _short(error)})
-                os._exit(1)
-            answer(
-                {
-                    "is": "ready",
-                    "version": protocol.VERSION,
-                    "adapter": worker.device.info.adapter_name,
-                    "rss": children.rss(os.getpid()),
-                }
-            )
-        elif request["do"] == "compile":
-            worker.compile(request, answer)
-        else:
-            worker.note(request)
+                answer(worker.ready())
+            elif request["do"] == "compile":
+                worker.compile(request, answer)
+            else:
+                worker.note(request)
+        except Exception as error:
+            answer({"is": "broken", "why": f"{request.get('do')}: {_short(error)}"})
+            os._exit(1)
 
 
 class _Worker:
@@ -87,6 +82,15 @@ class _Worker:
         options["compiler_options"] = _compiler_options(request["options"])
         self.device = spy.Device(enable_hot_reload=False, **options)
         self._sessions: dict[int, _Session] = {}
+
+    def ready(self) -> dict[str, Any]:
+        """Return the answer to the first request."""
+        return {
+            "is": "ready",
+            "version": protocol.VERSION,
+            "adapter": self.device.info.adapter_name,
+            "rss": children.rss(os.getpid()),
+        }
 
     def note(self, request: Mapping[str, Any]) -> None:
         """Do what is not answered."""

@@ -275,11 +275,25 @@ def test_a_worker_that_breaks_twice_is_done_without_after_one_warning(faulty, ki
     faulty(kind, point, 100)
     with pytest.warns(guard.GuardWarning, match="without the guard"):
         check_good()
+    assert the_guard().off
     with warnings.catch_warnings():
         warnings.simplefilter("error", guard.GuardWarning)
         check_good()
     assert the_guard().workers <= 3  # one may break before there is a kernel
     assert the_guard().worker is None
+
+
+def test_the_guard_comes_back_when_workers_answer_again(faulty, monkeypatch):
+    monkeypatch.setattr(client, "_PAUSE", 0.0)
+    faulty("garbage", "compile", 2)
+    with pytest.warns(guard.GuardWarning, match="until a worker answers again"):
+        check_good()
+    assert the_guard().compiled == 0
+    check_good()  # starts a worker, and does not wait for it
+    wait_until(lambda: the_guard().worker is not None and the_guard().worker.became_ready())
+    check_good()
+    assert the_guard().compiled == 1
+    assert the_guard().off == ""
 
 
 def test_a_worker_that_is_killed_twice_at_a_kernel_refuses_it(faulty):
