@@ -19,9 +19,11 @@ import os
 import signal
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from slanglab import children
+from slanglab.caches.folders import free_readers
 from slanglab.guard import protocol
 
 __all__ = ["main"]
@@ -79,6 +81,9 @@ class _Worker:
         log.remove_all_outputs()
         options = dict(request["device"])
         options["type"] = getattr(spy.DeviceType, options["type"])
+        if options["shader_cache_path"] is not None:
+            # Each worker that crashed has left its places in the cache's table of readers, which has 126. Here nobody has opened it yet.
+            free_readers(Path(options["shader_cache_path"]) / "rhi" / "lock.mdb")
         options["compiler_options"] = _compiler_options(request["options"])
         self.device = spy.Device(enable_hot_reload=False, **options)
         self._sessions: dict[int, _Session] = {}

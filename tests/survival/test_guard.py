@@ -349,6 +349,36 @@ def test_a_compile_that_takes_more_and_more_memory_is_ended_before_its_time(fres
     check_good()
 
 
+READERS = """
+import os, struct, sys
+table = open(sys.argv[1], "rb").read()
+pids = {struct.unpack_from("<I", table, at + 8)[0] for at in range(128, len(table), 64)} - {0}
+print(*[p for p in pids if not os.path.exists(f"/proc/{p}")])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_workers_that_crash_do_not_fill_the_table_of_the_caches_readers(fresh):
+    crash = next(case for case in DEADLY if case.kind == "crash")
+    shaders = slanglab.current().device.desc.shader_cache_path
+    dead = set()
+    for _ in range(3):
+        module = compiled(salted(crash)[0], "deadly")
+        check_good()  # the worker looks into the cache, and is a reader of it
+        dead.add(the_guard().worker.child.pid)
+        with pytest.raises(guard.KernelRefusedError):
+            gradient(module)
+    check_good()
+    # Another process looks: if this one closed the file, the locks that its device has on it would end.
+    done = subprocess.run(
+        [sys.executable, "-c", READERS, str(shaders / "rhi" / "lock.mdb")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert dead.isdisjoint(int(pid) for pid in done.stdout.split())
+
+
 def test_two_threads_compile_at_the_same_time(fresh):
     modules = [
         (compiled(*named), factor)
