@@ -13,8 +13,8 @@ from rows import Row
 
 __all__ = [
     "CELL",
-    "endless",
     "ended",
+    "endless",
     "interrupted",
     "left_alone",
     "losses",
