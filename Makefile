@@ -1,5 +1,6 @@
 # SlangLab.   make lab     from a fresh clone to JupyterLab on the first notebook   (ARGS=--no-browser goes to JupyterLab)
 #             make test    everything: lint, unit, device and browser tests         (ARGS=... goes to pytest)
+#             make test-survival   real kernels that crash, hang, are interrupted and restarted; some minutes
 #             make test-peer   slangpy's own tests through SlangLab's proxies; some minutes
 #             make lint    make js    make bench    make clean
 # Needs Python 3.11 or newer with venv; as root on Debian and Ubuntu the rest is installed with apt, else into your folders.
@@ -22,7 +23,7 @@ IS_ROOT_WITH_APT := [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null
 export DEBIAN_FRONTEND := noninteractive
 export PIP_ROOT_USER_ACTION := ignore
 
-.PHONY: lab test test-peer lint js bench clean
+.PHONY: lab test test-survival test-peer lint js bench clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
@@ -47,6 +48,10 @@ lint: $(STAMPS)/test $(STAMPS)/js
 	if grep -q '^\[tool.importlinter' pyproject.toml; then run $(BIN)/lint-imports; fi; \
 	if [ -f js/package.json ]; then ( $(IN_JS) npm run lint ) || failed=1; fi; \
 	[ -z "$$failed" ]
+
+# By itself: its tests look at times, and are to have the machine alone.
+test-survival: $(STAMPS)/test $(STAMPS)/device
+	$(BIN)/python -m pytest tests/survival $(ARGS)
 
 test-peer: $(STAMPS)/test $(STAMPS)/device
 	$(BIN)/python tests/peer/run.py $(ARGS)

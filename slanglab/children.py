@@ -17,6 +17,7 @@ import importlib
 import json
 import os
 import queue
+import select
 import signal
 import subprocess
 import sys
@@ -97,6 +98,7 @@ class Child:
         self._private = private
         self._process = process
         self._waiting = bytearray()
+        self._poll: Any = None
         self._lock = threading.Lock()
         self._killed = False
         assert process.stdin is not None
@@ -145,6 +147,22 @@ class Child:
             count -= len(part)
         return b"".join(parts)
 
+    def available(self, seconds: float) -> bytes | None:
+        """Wait for output, so long at most; return what there is of it, b"" at its end, None when nothing came. Not on Windows."""
+        stream = self._process.stdout
+        if stream is None or stream.closed:
+            return b""
+        poll = self._poll
+        if poll is None:
+            poll = self._poll = select.poll()
+            poll.register(stream, select.POLLIN)
+        if not poll.poll(seconds * 1e3):
+            return None
+        try:
+            return os.read(stream.fileno(), _PIPE)
+        except OSError:
+            return b""
+
     def state(self) -> Literal["running", "stopped", "ended"]:
         """Tell whether it runs, was stopped (SIGSTOP) or has ended."""
         if self._process.returncode is not None:
@@ -164,8 +182,8 @@ class Child:
         """Return the memory that it holds, in MB; 0 where the system does not say."""
         return rss(self.pid)
 
-    def wait(self, seconds: float) -> int | None:
-        """Wait for the end; return the exit status, -n after signal n, or None when it has not ended by then."""
+    def wait(self, seconds: float | None) -> int | None:
+        """Wait for the end, for ever with None; return the exit status, -n after signal n, or None when it has not ended by then."""
         try:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:

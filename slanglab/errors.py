@@ -92,8 +92,11 @@ class DeviceError(SlangLabError):
     """No device, a device that cannot do what was asked, or a tensor of another device."""
 
 
-class DeviceGoneError(DeviceError):
-    """What was asked for is on a device that is lost, was given up or is closed; nothing can be read from it."""
+class DeviceGoneError(DeviceError, RuntimeError):
+    """What was asked for is on a device that is lost, was given up or is closed; nothing can be read from it.
+
+    slangpy raises RuntimeError where it notices.
+    """
 
 
 class CallError(SlangLabError, ValueError, RuntimeError):

@@ -11,7 +11,7 @@ from pathlib import Path
 import slangpy as spy
 
 from slanglab import device as devices
-from slanglab import guard, waiting
+from slanglab import elsewhere, guard, waiting
 from slanglab.cells.compiler import Program
 from slanglab.cells.module import SlangModule
 from slanglab.cells.session import CellSession, Ran, Request
@@ -279,9 +279,19 @@ def current() -> Lab:
         return _current
 
 
+def adopt(lab: Lab) -> Lab:
+    """Make a lab that of this process, which has none yet, and return it."""
+    global _current
+    with _lock:
+        assert _current is None
+        _current = lab
+    return lab
+
+
 devices.provide_current(lambda: current().device)
 
 
+@elsewhere.by_engine
 def compile(
     source: str,
     name: str | None = None,
@@ -328,6 +338,7 @@ def compile(
     return current().compile(source, name, macros=macros, include=include, bounds=bounds, check=check)
 
 
+@elsewhere.by_engine
 def last_run() -> Run | None:
     """Return what is known of the last call of a Slang function; None before the first.
 
@@ -340,6 +351,7 @@ def last_run() -> Run | None:
     return current().control.report()
 
 
+@elsewhere.by_engine
 def sync() -> None:
     """Wait until the device has done all that was submitted.
 
@@ -348,6 +360,7 @@ def sync() -> None:
     current().sync()
 
 
+@elsewhere.by_engine
 @contextmanager
 def timing() -> Iterator[None]:
     """Take the device's time of every call within a `with` block, for `last_run().device_ms`.

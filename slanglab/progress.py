@@ -27,7 +27,8 @@ PERIOD = 0.2
 """Seconds between two states of what is shown."""
 
 _LOOK = 0.05  # seconds between two looks of the thread
-_RESTLESS = 2.0  # seconds without work after which the thread sleeps until it is woken
+_RESTLESS = 2.0  # seconds without work after which the thread looks less often
+_LOOK_IDLE = 0.5  # seconds between its looks then; work that begins has nobody to wake
 
 
 class Shower(Protocol):
@@ -108,8 +109,8 @@ class Work:
     def __enter__(self) -> Work:
         self._began = perf_counter()
         _works.append(self)
-        if _display.sleeping:
-            _display.wake()
+        if _display.unwatched:
+            _display.watch()
         if self.at_once:
             _display.settle()
         return self
@@ -138,24 +139,24 @@ class _Display:
         """Whether something is shown, or about to be; set before the works are read, so that one that ends cannot be missed."""
         self.due = 0.0
         """When the next state may be shown, on perf_counter's clock."""
-        self.sleeping = self.shower is not None
-        """Whether the thread has to be woken, or begun, when work begins; false too where nothing is installed."""
+        self.unwatched = self.shower is not None
+        """Whether the thread has to be begun, which the first work does."""
         self._lock = threading.RLock()
-        self._woken = threading.Event()
         self._thread: threading.Thread | None = None
 
     def install(self, shower: Shower | None) -> None:
         with self._lock:
             self._take_away()
             self.shower = shower
-            if shower is not None and (self._thread is None):
+        self.watch()
+
+    def watch(self) -> None:
+        """Begin the thread that looks at the works."""
+        with self._lock:
+            self.unwatched = False
+            if self._thread is None and self.shower is not None:
                 self._thread = threading.Thread(target=self._watch, name="slanglab progress", daemon=True)
                 self._thread.start()
-        self._woken.set()
-
-    def wake(self) -> None:
-        self.sleeping = False
-        self._woken.set()
 
     def look(self) -> None:
         """Show the work going on, unless another thread is at it."""
@@ -201,30 +202,17 @@ class _Display:
         self.busy = False
 
     def _watch(self) -> None:
-        idle_since = perf_counter()
+        last = perf_counter()
         while True:
-            if self.shower is None:
-                self._woken.clear()
-                if self.shower is None:
-                    self._woken.wait()
-            elif _works or self.busy:
-                idle_since = perf_counter()
+            if _works or self.busy:
+                last = perf_counter()
                 self.look()
-            elif perf_counter() - idle_since > _RESTLESS:
-                self._woken.clear()
-                self.sleeping = True
-                if (
-                    not _works and self.shower is not None
-                ):  # what came before `sleeping` was true wakes nobody
-                    self._woken.wait()
-                self.sleeping = False
-                idle_since = perf_counter()
-            sleep(_LOOK)
+            sleep(_LOOK if perf_counter() - last < _RESTLESS else _LOOK_IDLE)
 
     def forget(self) -> None:
         """Begin anew in a forked child, which has neither the thread nor a claim on what is shown."""
         self.__init__()  # type: ignore[misc]
-        self.shower, self.sleeping = None, False
+        self.shower, self.unwatched = None, False
         _works.clear()
 
 

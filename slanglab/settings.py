@@ -85,6 +85,11 @@ KEYS: dict[str, Key] = {
         "whether a worker process compiles every new kernel first, so that a crash of the compiler does not end the notebook: on or off",
         _one_of("on", "off"),
     ),
+    "engine": Key(
+        "notebook",
+        "where a notebook's cells run: notebook (its own process) or worker (a process that a kernel may crash)",
+        _one_of("notebook", "worker"),
+    ),
     "include": Key(
         "",
         f"folders, separated by {os.pathsep!r}, that cells may import and include from, besides the notebook's own",

@@ -13,7 +13,11 @@ __all__ = ["describe_value", "is_torch", "name_dtype"]
 def describe_value(value: object) -> str:
     """Return a value's type, shape and dtype in words, for `given` of an error."""
     if isinstance(value, spy.Tensor):
-        return f"tensor of {value.dtype.full_name}, shape {value.shape.as_tuple()}"
+        try:
+            element = value.dtype.full_name
+        except RuntimeError:  # its device is closed, and what was known of its type with it
+            return f"tensor, shape {value.shape.as_tuple()}"
+        return f"tensor of {element}, shape {value.shape.as_tuple()}"
     if isinstance(value, np.ndarray):
         layout = "" if value.flags.c_contiguous else ", strided"
         return f"numpy array of {name_dtype(value.dtype)}, shape {value.shape}{layout}"

@@ -94,7 +94,8 @@ class _Place:
         self.notes.append(text)
         if hint:
             text += ", and compiles what others have ready; `export SLANGLAB_CACHE=FOLDER` names a folder of yours"
-        warnings.warn(f"SlangLab: {text}", CacheWarning, stacklevel=2)
+        # Where in the program a device happens to be opened says nothing about the cache.
+        warnings.warn_explicit(text, CacheWarning, "slanglab", 0, source=None)
 
     def begin(self) -> None:
         """Have the folder, alone where nobody else uses it; wait for one that is setting it up."""

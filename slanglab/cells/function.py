@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 import slangpy as spy
 from slangpy.core.function import FunctionNode
 from slangpy.core.native import FunctionNodeType
@@ -95,6 +96,13 @@ _KEPT_MODIFIERS = frozenset(
 _MODIFIED_KEPT = 16
 
 
+def _there(target: Target, result: Any) -> Any:
+    """Return a result; where it was read from the device, make sure that the device is still there."""
+    if type(result) is np.ndarray:
+        waiting.probe(target.device)
+    return result
+
+
 class _Default:
     """Shows a default value in a signature as it stands in the source."""
 
@@ -157,6 +165,10 @@ class SlangFunction(spy.Function):  # type: ignore[misc]
             self._current = self._source.cell, version, only
         return self._cached
 
+    def targets(self) -> list[Target]:
+        """Return what a call may run: one target for each overload."""
+        return self._targets()
+
     def release(self) -> None:
         """Let go of slangpy's objects; the next call looks them up again."""
         self._current, self._cached, self._declared = (self._source.cell, None, None), [], []
@@ -191,7 +203,8 @@ class SlangFunction(spy.Function):  # type: ignore[misc]
         """Run the function over its arguments; see the function's own signature."""
         running, version, only = self._current
         if only is None or running.good is not version:
-            return dispatch.call(self._target(args, kwargs), args, kwargs)
+            only = self._target(args, kwargs)
+            return _there(only, dispatch.call(only, args, kwargs))
         # What `dispatch.call` begins with, here without a step between: of a small call's time every step is some percent.
         try:
             result = only.plans.quick(args, kwargs)
@@ -199,7 +212,7 @@ class SlangFunction(spy.Function):  # type: ignore[misc]
             raise
         except Exception as error:
             raise dispatch.explained(only, args, kwargs, error) from error
-        return dispatch.call(only, args, kwargs) if result is MISSED else result
+        return _there(only, dispatch.call(only, args, kwargs) if result is MISSED else result)
 
     def call(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the function; the same as calling it."""

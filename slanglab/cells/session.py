@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -301,6 +301,15 @@ class CellSession:
         limits = [moved(d, request.first_line) for d in (*limits, *lint(parsed, text))]
         warnings = [placed(d, outline_shown) for d in (*complaints, *warnings, *limits)]
         return self._ran(outcome, name or label, warnings, parsed, started)
+
+    def report(self, ran: Ran) -> CellReport:
+        """Return the report of a run; that of a cell which cannot follow what it imports says so."""
+        cell, report = ran.access.cell, ran.report
+        failed = self.stale_because(cell)
+        if report.state != "unchanged" or not failed or cell.good is None:
+            return report
+        names = tuple(c.key if c.named else c.latest.label for c in failed)
+        return replace(report, state="stale", imports=names, reason="", runs_version=cell.good.description)
 
     def _key_of_unnamed(self, request: Request, parsed: symbols.Outline) -> str:
         """Return the graph key of a cell without a name: the same one for each run of the same notebook cell."""

@@ -44,7 +44,8 @@ def has_gradient(value: Any) -> bool:
 def kernel_key(values: Iterable[Any], with_gradients: bool) -> str:
     """Return in which way arguments differ that slangpy's kernel cache takes for the same, as text.
 
-    Those are which tensors carry gradients, inside of dicts and lists too, and what texture a view is of.
+    Those are which tensors carry gradients, inside of dicts and lists too, what texture a view is of, and which of slangpy's generators an
+    argument is: `thread_id(1)` and a grid of one axis, or `wang_hash()` and `rand_float()`, would run each other's kernels.
 
     Parameters
     ----------
@@ -63,6 +64,7 @@ def kernel_key(values: Iterable[Any], with_gradients: bool) -> str:
     return "".join(found)
 
 
+_GENERATORS = tuple(type(v) for v in (spy.call_id(), spy.thread_id(), spy.wang_hash(), spy.rand_float()))
 _PLAIN = frozenset({bool, float, int, np.ndarray, str, type(None)})
 
 
@@ -73,6 +75,8 @@ def _add_key(found: list[str], value: Any, with_gradients: bool) -> None:
         if with_gradients:
             found.append("r" if value.grad_in is not None else "-")
             found.append("w" if value.grad_out is not None else "-")
+    elif isinstance(value, _GENERATORS):
+        found.append(f"[{type(value).__name__}]")
     elif isinstance(value, spy.TextureView):
         texture = value.texture.desc
         found.append(f"[{texture.type.name} {texture.array_length} {texture.format.name} {texture.usage}]")
@@ -81,7 +85,7 @@ def _add_key(found: list[str], value: Any, with_gradients: bool) -> None:
             _add_key(found, inner, with_gradients)
     elif isinstance(value, (list, tuple)):
         for inner in value:
-            if isinstance(inner, (spy.Tensor, spy.TextureView, Mapping, list, tuple)):
+            if isinstance(inner, (spy.Tensor, spy.TextureView, Mapping, list, tuple, *_GENERATORS)):
                 _add_key(found, inner, with_gradients)
     elif hasattr(value, "get_this"):
         inner = getattr(value, "_data", None)  # InstanceList; its `get_this` may do more than return it

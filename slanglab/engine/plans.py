@@ -46,7 +46,6 @@ _LEAST_SPREAD = 64
 Without those each shape is the end of the largest one, and the call is as large as that."""
 
 
-
 def least(device: spy.Device) -> int:
     """Return the elements from which a call on a device is large, whatever it is."""
     return _LEAST_SOFTWARE if is_software(device) else _LEAST_HARDWARE

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ from slanglab.guard.verdicts import Verdicts
 __all__ = ["Guard", "Pending", "guard_for", "is_on", "prepare", "stop_all", "switch"]
 
 _MOST_KERNELS = 400  # that one worker compiles
+_PAUSE = 3.0  # seconds from giving up to the next try, made in the background when a kernel comes
+_TIMES = 3  # give-ups after which it is not tried any more
 _GROWTH = 500  # MB that a worker may grow by
 
 
@@ -57,7 +60,7 @@ class Guard:
     compiled, refused : int
         Kernels that a worker compiled, and that were refused.
     off : str
-        Why it does without a worker, since that broke twice; empty while it works.
+        Why it does without a worker, since that broke twice; empty while it works, and again once a new one is ready.
     """
 
     seconds: float = 30.0
@@ -68,6 +71,8 @@ class Guard:
         self._worker: Worker | None = None
         self.workers = self.compiled = self.refused = 0
         self.off = ""
+        self._given_up = 0
+        self._off_since = 0.0
         shaders = device["device"]["shader_cache_path"]
         self.verdicts = Verdicts(Path(shaders).parent / "compiled" if shaders else None)
 
@@ -82,11 +87,14 @@ class Guard:
         """Start a worker in the background, unless there is one."""
         with self._lock:
             if self._worker is None and not self.off:
-                try:
-                    self._worker = Worker(self._device)
-                    self.workers += 1
-                except OSError as error:
-                    self._give_up(f"no process can be started ({error.strerror or error})")
+                self._begin()
+
+    def _begin(self) -> None:
+        try:
+            self._worker = Worker(self._device)
+            self.workers += 1
+        except OSError as error:
+            self._give_up(f"no process can be started ({error.strerror or error})")
 
     def stop(self) -> None:
         """End the worker."""
@@ -100,13 +108,34 @@ class Guard:
 
     def _give_up(self, why: str) -> None:
         self.off = why
+        self._off_since = time.monotonic()
+        self._given_up += 1
         self.stop()
-        warnings.warn(
-            f"kernels are compiled without the guard from now on, as {why}: a kernel that the Slang compiler crashes on ends the notebook. "
-            "`%slang config guard on` tries again",
-            GuardWarning,
-            stacklevel=2,
-        )
+        if self._given_up == 1:
+            warnings.warn(
+                f"kernels are compiled without the guard until a worker answers again, as {why}: till then a kernel that the compiler "
+                "crashes on ends the notebook. `%slang config guard on` tries again at once",
+                GuardWarning,
+                stacklevel=2,
+            )
+
+    def _has_recovered(self) -> bool:
+        """Tell whether a worker is ready again, without waiting for it; what broke it may have been the state of the machine."""
+        if self._given_up > _TIMES:
+            return False
+        if self._worker is not None and not self._worker.alive:
+            self.stop()
+            self._off_since = time.monotonic()
+        elif self._worker is not None and self._worker.became_ready():
+            self.off = ""
+        elif self._worker is None and time.monotonic() - self._off_since > _PAUSE:
+            self._begin()
+        return not self.off
+
+    def try_again(self) -> None:
+        """Forget that workers broke."""
+        self.off = ""
+        self._given_up = 0
 
     def tell(self, texts: Texts) -> None:
         """Send the worker the modules of a session, so that it has read them when a kernel comes."""
@@ -119,7 +148,9 @@ class Guard:
     def submit(self, kernel: Kernel) -> Pending:
         """Have a kernel compiled while the caller goes on with what is safe; `finish` waits for what comes of it."""
         with self._lock:
-            if self.off or self.verdicts.is_good(kernel.key) or self.verdicts.why_bad(kernel.key) is not None:
+            if self.verdicts.is_good(kernel.key) or self.verdicts.why_bad(kernel.key) is not None:
+                return Pending(kernel)
+            if self.off and not self._has_recovered():
                 return Pending(kernel)
             if self._worker is not None and not self._worker.alive:
                 self.stop()
@@ -216,7 +247,7 @@ def switch(on: bool) -> None:
     _on = on
     if on:
         for guard in _guards.values():
-            guard.off = ""
+            guard.try_again()
     else:
         stop_all()
 

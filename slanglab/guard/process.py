@@ -20,6 +20,9 @@ __all__ = ["Outcome", "Worker"]
 _MODULE = "slanglab.guard.worker"
 _STOPPED = 1.0  # seconds that a worker may be stopped for; Ctrl-Z in a terminal stops and continues it with its parent
 _STARTING = 60.0  # seconds; the very first start compiles slangpy's modules, some 4 s
+_MOST_MEMORY = (
+    2048  # MB that the compile of one kernel may take, or an eighth of the machine's where that is less
+)
 _KEPT = 16  # requests of which more is kept than the outcome that is waited for
 _LONGEST_STEP = 0.5  # seconds that one look counts for at most: while the notebook itself stood still, nothing was waited for
 _CRASHES = {
@@ -170,6 +173,7 @@ class Worker:
             Says what is waited for.
         """
         waited, stopped, at_target = 0.0, 0.0, False
+        most = _most_memory()
         last = time.monotonic()
         early = self._early.pop(number, [])
         while True:
@@ -199,12 +203,24 @@ class Worker:
                 return Outcome("broken", "its process was stopped")
             if at_target and waited > seconds:
                 return Outcome("hang", f"it had not finished after {seconds:g} s")
+            if at_target and self.child.rss() - self.rss > most:
+                return Outcome("hang", f"it had taken {most / 1024:.2g} GB of memory after {waited:.0f} s")
             if not at_target and waited > (seconds if self.ready else max(seconds, _STARTING)):
                 return Outcome("broken", "its process does not answer")
 
+    def became_ready(self) -> bool:
+        """Tell whether it has opened its device, without waiting; asked while nothing else has been asked of it."""
+        self.child.flush()
+        message = None if self.ready else self._next(0.0)
+        if isinstance(message, str):
+            self._inbox.put(message)
+        elif message is not None and self._understood(message, 0, "") is not None:
+            self.kill()
+        return self.ready
+
     def _next(self, seconds: float) -> dict[str, Any] | str | None:
         try:
-            return self._inbox.get(timeout=seconds)
+            return self._inbox.get(timeout=seconds) if seconds else self._inbox.get_nowait()
         except queue.Empty:
             return None
 
@@ -223,8 +239,8 @@ class Worker:
             self.ready = True
             self.first_rss = self.rss = _number(message.get("rss"))
             return None
-        if what == "unready":
-            return Outcome("broken", f"it cannot open the device ({str(message.get('why'))[:300]})")
+        if what == "broken":
+            return Outcome("broken", f"it failed ({str(message.get('why'))[:300]})")
         if self.ready and message.get("id") == number:
             if what == "at target":
                 return None
@@ -268,6 +284,11 @@ def _read(child: children.Child, inbox: queue.SimpleQueue[dict[str, Any] | str])
     inbox.put(why)
     # One that says no more is of no use, and one that has ended is to leave the table of processes: Jupyter waits for that at its end.
     child.end_of_output()
+
+
+def _most_memory() -> int:
+    """Return how much a kernel may take, in MB: an endless compile takes some 100 MB more each second."""
+    return max(256, min(_MOST_MEMORY, children.memory() // 8 or _MOST_MEMORY))
 
 
 def _number(value: Any) -> int:

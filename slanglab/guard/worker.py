@@ -3,11 +3,13 @@
 It has a device like the notebook's, with the same caches, and Slang sessions with the same modules under the same names, so that
 what it compiles is found in the shader cache by the notebook. It reads requests from its input and answers on its output:
 
-    open      the device; the first request, answered with `ready` or `unready`
+    open      the device; the first request, answered with `ready`
     session   a Slang session; not answered, as the next two
     module    a module's text, for a session
     forget    a session that is not needed any more
     compile   a kernel; answered with `at target` when the dangerous stage begins, then with `done` or `failed`
+
+Where any of it fails, `broken` says why and is the last answer.
 """
 
 from __future__ import annotations
@@ -15,11 +17,13 @@ from __future__ import annotations
 import enum
 import os
 import signal
-import sys
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from slanglab import children
+from slanglab.caches.folders import free_readers
 from slanglab.guard import protocol
 
 __all__ = ["main"]
@@ -52,24 +56,17 @@ def main(options: Mapping[str, Any]) -> None:
         request = protocol.read(take, protocol.LARGEST_REQUEST)
         if request is None:
             os._exit(0)  # without the drivers' own farewells, some of which wait
-        if worker is None:
-            try:
+        try:
+            if worker is None:
                 worker = _Worker(request)
-            except Exception as error:
-                answer({"is": "unready", "why": _short(error)})
-                os._exit(1)
-            answer(
-                {
-                    "is": "ready",
-                    "version": protocol.VERSION,
-                    "adapter": worker.device.info.adapter_name,
-                    "rss": _rss(),
-                }
-            )
-        elif request["do"] == "compile":
-            worker.compile(request, answer)
-        else:
-            worker.note(request)
+                answer(worker.ready())
+            elif request["do"] == "compile":
+                worker.compile(request, answer)
+            else:
+                worker.note(request)
+        except Exception as error:
+            answer({"is": "broken", "why": f"{request.get('do')}: {_short(error)}"})
+            os._exit(1)
 
 
 class _Worker:
@@ -84,9 +81,21 @@ class _Worker:
         log.remove_all_outputs()
         options = dict(request["device"])
         options["type"] = getattr(spy.DeviceType, options["type"])
+        if options["shader_cache_path"] is not None:
+            # Each worker that crashed has left its places in the cache's table of readers, which has 126. Here nobody has opened it yet.
+            free_readers(Path(options["shader_cache_path"]) / "rhi" / "lock.mdb")
         options["compiler_options"] = _compiler_options(request["options"])
         self.device = spy.Device(enable_hot_reload=False, **options)
         self._sessions: dict[int, _Session] = {}
+
+    def ready(self) -> dict[str, Any]:
+        """Return the answer to the first request."""
+        return {
+            "is": "ready",
+            "version": protocol.VERSION,
+            "adapter": self.device.info.adapter_name,
+            "rss": children.rss(os.getpid()),
+        }
 
     def note(self, request: Mapping[str, Any]) -> None:
         """Do what is not answered."""
@@ -126,7 +135,7 @@ class _Worker:
                 "front": at_target - started,
                 "target": time.perf_counter() - at_target,
                 "misses": statistics.miss_count,
-                "rss": _rss(),
+                "rss": children.rss(os.getpid()),
             }
         )
 
@@ -190,14 +199,6 @@ def _alarm(seconds: float) -> None:
     if hasattr(signal, "setitimer"):
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, seconds)
-
-
-def _rss() -> int:
-    """Return the memory that this process holds, in MB; 0 where the system does not say."""
-    if sys.platform != "linux":
-        return 0
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
 
 
 def _short(error: Exception) -> str:

@@ -8,6 +8,9 @@ from typing import Any
 
 from slanglab.cells.module import SlangModule, cell_of
 from slanglab.cells.session import Ran
+from slanglab.remote.cells import RemoteRan
+from slanglab.remote.proxies import RemoteModule
+from slanglab.remote.proxies import cell_of as remote_cell_of
 from slanglab.text.source import python_name
 
 __all__ = ["Bound", "bind"]
@@ -21,7 +24,7 @@ class Bound:
     left_alone: tuple[tuple[str, str], ...]
 
 
-def bind(namespace: MutableMapping[str, Any], ran: Ran, name: str | None) -> Bound:
+def bind(namespace: MutableMapping[str, Any], ran: Ran | RemoteRan, name: str | None) -> Bound:
     """Bind a module to `name`, or without one each function and struct of the cell to its own name.
 
     A Python object that did not come from a Slang cell is never overwritten.
@@ -36,7 +39,7 @@ def bind(namespace: MutableMapping[str, Any], ran: Ran, name: str | None) -> Bou
     for key, value in wanted.items():
         if value is None:
             continue
-        if key in namespace and cell_of(namespace[key]) is None:
+        if key in namespace and _cell_of(namespace[key]) is None:
             alone.append((key, _reason(key, namespace[key], ran, name)))
         else:
             namespace[key] = value
@@ -44,14 +47,22 @@ def bind(namespace: MutableMapping[str, Any], ran: Ran, name: str | None) -> Bou
     return Bound(tuple(bound), tuple(alone))
 
 
-def _remove_old(namespace: MutableMapping[str, Any], ran: Ran, wanted: dict[str, Any]) -> None:
+def _cell_of(value: object) -> object:
+    return cell_of(value) or remote_cell_of(value)
+
+
+def _remove_old(namespace: MutableMapping[str, Any], ran: Ran | RemoteRan, wanted: dict[str, Any]) -> None:
     """Remove names that an earlier version of the cell bound and this one does not declare."""
     for key, value in list(namespace.items()):
-        if key not in wanted and type(value) is not SlangModule and cell_of(value) is ran.access.cell:
+        if (
+            key not in wanted
+            and type(value) not in (SlangModule, RemoteModule)
+            and _cell_of(value) is ran.access.cell
+        ):
             del namespace[key]
 
 
-def _reason(key: str, value: object, ran: Ran, name: str | None) -> str:
+def _reason(key: str, value: object, ran: Ran | RemoteRan, name: str | None) -> str:
     kind = "function" if callable(value) and not isinstance(value, type) else type(value).__name__
     article = "an" if kind[0] in "aeiou" else "a"
     way = (

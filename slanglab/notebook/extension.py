@@ -9,6 +9,7 @@ from slanglab import caches
 from slanglab.engine.probing.report import GradCheck
 from slanglab.errors import SlangLabError
 from slanglab.lab import current
+from slanglab.notebook import engines
 from slanglab.notebook.display import Formatters
 from slanglab.notebook.gone import names_on
 from slanglab.notebook.magics import SlangMagics, lift_comments, wrap_errors
@@ -45,12 +46,14 @@ class Extension:
         SlangLabError.presenter = wrap_errors
         GradCheck.drawer = check_html.html
         Summary.drawer = tables.summary_html
+        engines.start(self._lab, self._shell)
         self._lab.log.install()
         self._lab.mend()
         self._lab.succession.names = self._names
 
     def unload(self) -> None:
         """Take back what `load` registered; the lab stays, so that a reload finds its device and cells."""
+        engines.leave()
         self._lab.unmend()
         self._lab.succession.names = None
         self._lab.log.remove()

@@ -14,10 +14,10 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
 from slanglab.cells.report import CellReport
-from slanglab.cells.session import Ran, Request
+from slanglab.cells.session import Request
 from slanglab.cells.versions import CompileError
 from slanglab.errors import SlangLabError
-from slanglab.notebook import commands, display
+from slanglab.notebook import display, engines
 from slanglab.notebook.binding import bind
 from slanglab.text.hazards import reads_files
 from slanglab.text.source import valid_name
@@ -148,7 +148,7 @@ class SlangMagics(Magics):
         %slang reset               close the device and open it again; tensors are lost, cells are compiled again
         """
         if cell is None:
-            commands.run(self._lab, line)
+            engines.command(self._lab, line)
         else:
             self._run_cell(line, cell)
 
@@ -171,26 +171,17 @@ class SlangMagics(Magics):
             check=options.check,
         )
         try:
-            ran = self._lab.run(request)
+            ran = engines.run(self._lab, request)
         except CompileError as error:
             if error.report is not None:
                 display.show(error.report)
                 error.shown = True
             raise
-        report = self._stale(ran)
+        report = ran.report
         if not options.no_bind:
             bound = bind(self._shell.user_ns, ran, options.name)
             report = replace(report, bound=bound.names, left_alone=bound.left_alone)
         self._show(report, options)
-
-    def _stale(self, ran: Ran) -> CellReport:
-        """Return the report of a run; that of a cell which cannot follow what it imports says so."""
-        cell, report = ran.access.cell, ran.report
-        failed = self._lab.cells.stale_because(cell)
-        if report.state != "unchanged" or not failed or cell.good is None:
-            return report
-        names = tuple(c.key if c.named else c.latest.label for c in failed)
-        return replace(report, state="stale", imports=names, reason="", runs_version=cell.good.description)
 
     def _show(self, report: CellReport, options: argparse.Namespace) -> None:
         wanted = "off" if options.quiet else self._lab.settings["report"]

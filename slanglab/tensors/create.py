@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import slangpy as spy
 
+from slanglab import elsewhere
 from slanglab.device import current_device
 from slanglab.errors import SlangLabError
 from slanglab.scalars import SCALARS, type_name
@@ -145,6 +146,7 @@ def _as_stored(array: np.ndarray[Any, Any], target: Any) -> np.ndarray[Any, Any]
     return array.astype(np.uint32 if wide else np.uint8)
 
 
+@elsewhere.by_engine
 def tensor(data: Any, grad: bool = False, dtype: Any = None) -> Any:
     """Make a tensor from numbers.
 
@@ -250,6 +252,7 @@ def _check_integers(array: np.ndarray[Any, Any], wanted: np.dtype[Any]) -> None:
         raise TensorError(f"the data holds {low} to {high}; {wanted.name} holds {limits.min} to {limits.max}")
 
 
+@elsewhere.by_engine
 def empty(shape: Shape, dtype: Any = None, grad: bool = False) -> Any:
     """Return a tensor whose contents are not set.
 
@@ -268,6 +271,7 @@ def empty(shape: Shape, dtype: Any = None, grad: bool = False) -> Any:
     return _with_grad(_allocate(current_device(), _checked_shape(shape), _element(dtype)), grad)
 
 
+@elsewhere.by_engine
 def zeros(shape: Shape, dtype: Any = None, grad: bool = False) -> Any:
     """Return a tensor of zeros; parameters as for `empty`."""
     result = _allocate(current_device(), _checked_shape(shape), _element(dtype))
@@ -275,6 +279,7 @@ def zeros(shape: Shape, dtype: Any = None, grad: bool = False) -> Any:
     return _with_grad(result, grad)
 
 
+@elsewhere.by_engine
 def full(shape: Shape, value: Any, dtype: Any = None, grad: bool = False) -> Any:
     """Return a tensor that holds `value` everywhere; for a vector type one number or one vector. Else as for `empty`."""
     element = _element(dtype)
@@ -283,16 +288,19 @@ def full(shape: Shape, value: Any, dtype: Any = None, grad: bool = False) -> Any
     return _with_grad(_upload(data, element, cell), grad)
 
 
+@elsewhere.by_engine
 def ones(shape: Shape, dtype: Any = None, grad: bool = False) -> Any:
     """Return a tensor of ones; parameters as for `empty`."""
     return full(shape, 1, dtype, grad)
 
 
+@elsewhere.by_engine
 def linspace(start: float, stop: float, num: int = 50, dtype: Any = None, grad: bool = False) -> Any:
     """Return `num` evenly spaced numbers from `start` to `stop`, both included, computed in float64."""
     return tensor(np.linspace(start, stop, num), grad=grad, dtype=dtype)
 
 
+@elsewhere.by_engine
 def random(
     shape: Shape,
     low: float = 0.0,
@@ -319,6 +327,7 @@ def random(
     return _with_grad(_upload(values, element, cell), grad)
 
 
+@elsewhere.by_value
 def assign(target: Any, data: Any) -> None:
     """Overwrite the values of a tensor, converted to its dtype.
 

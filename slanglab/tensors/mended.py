@@ -46,8 +46,12 @@ _DEVICE_LOCAL = spy.MemoryType.device_local
 
 def _call(name: str, *args: Any, **kwargs: Any) -> Any:
     """Call slangpy's method; where it fails because the device is lost, say that."""
+    return _told(_own[name], *args, **kwargs)
+
+
+def _told(method: Any, *args: Any, **kwargs: Any) -> Any:
     try:
-        return _own[name](*args, **kwargs)
+        return method(*args, **kwargs)
     except RuntimeError as error:
         gone = waiting.explain_loss(error)
         if gone is None:
@@ -57,7 +61,8 @@ def _call(name: str, *args: Any, **kwargs: Any) -> Any:
 
 @functools.wraps(_own["clear"], updated=())
 def _mended_clear(self: Any, cmd: Any = None) -> None:
-    _clear(self, cmd)
+    _check_there(self)
+    _told(_clear, self, cmd)
     if writes.watched and cmd is None:
         writes.wrote(self)
 
@@ -100,6 +105,7 @@ def _mended_from_numpy(device: Any, ndarray: Any, *args: Any, **kwargs: Any) -> 
 
 @functools.wraps(_own["to_numpy"], updated=())
 def _mended_to_numpy(self: Any) -> Any:
+    _check_there(self)  # first: of a closed device nothing can be asked
     array = _small(self)
     if array is not None:
         return array
@@ -122,7 +128,7 @@ def _mended_to_torch(self: Any, *args: Any, **kwargs: Any) -> Any:
 def _mended_str(self: Any) -> Any:
     if (what := waiting.gone(self.device)) is not None:
         # A string that raises would break tracebacks and debuggers; this one says it.
-        return f"<tensor of {type_name(self.dtype.full_name)}, shape {self.shape.as_tuple()}; its values are gone: {what}>"
+        return f"<{describe_value(self)}; its values are gone: {what}>"
     return reads.around(self.device, lambda: _own["__str__"](self))
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slanglab import elsewhere
 from slanglab.device import describe
 from slanglab.errors import ArgumentError
 from slanglab.scalars import type_name
@@ -207,6 +208,7 @@ def elements(
     return part[:, :, 0] if choice.channel is None else part
 
 
+@elsewhere.by_value
 def summary(tensor: Any, *, bins: int = 64) -> Summary:
     """Return what there is to say about a tensor and its gradient.
 

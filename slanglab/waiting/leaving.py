@@ -101,30 +101,45 @@ def _leave() -> None:
     forked = os.getpid() != _process  # the threads of the devices are not here
     if not (_kept or (_open_devices() if forked else _is_stuck())):
         return
-    keep_for_ever()
     atexit.unregister(_Slangpys())  # type: ignore[arg-type]  # it is compared, never called
+    if hasattr(signal, "setitimer"):
+        # What else may wait for the device at the end, with the lock held, ends here.
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, _LAST)
+    shell = _notebook()
+    if shell is not None:
+        # A kernel's status is 0. Its shell does all else that it does at the end, but keeps the user's variables.
+        shell.reset = lambda *_args, **_kwargs: None
+        _end_now(0)
+    keep_for_ever()
     try:
         library = ctypes.CDLL(None)
         on_exit, end = library.on_exit, library._exit
     except (OSError, AttributeError, TypeError):  # not glibc
-        atexit.unregister(_leave)
-        atexit._run_exitfuncs()
-        _end_now()
+        _end_now(1 if getattr(sys, "last_value", None) is not None else 0)
         return
+    gc.freeze()  # nothing is to be collected any more
     on_exit(end, None)
-    # What else may wait for the device at the end, with the lock held, ends here.
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, _LAST)
 
 
-def _end_now() -> None:
-    """End the process where its status cannot be kept: 1 after an error that nobody caught, else 0."""
+def _notebook() -> Any:
+    """Return the shell of this kernel; None in another process than a kernel's."""
+    module = sys.modules.get("ipykernel.kernelapp")
+    if module is None or not module.IPKernelApp.initialized():
+        return None
+    return module.IPKernelApp.instance().shell
+
+
+def _end_now(status: int) -> None:
+    """Do what others registered for the end of the process, and end it."""
+    atexit.unregister(_leave)
+    atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except (OSError, ValueError, AttributeError):
             continue
-    os._exit(1 if getattr(sys, "last_value", None) is not None else 0)
+    os._exit(status)
 
 
 _process = os.getpid()

@@ -26,6 +26,7 @@ _WRITES: tuple[tuple[type, tuple[str, ...]], ...] = (
     (spy.Buffer, ("copy_from_numpy",)),
     (spy.Texture, ("copy_from_numpy",)),
 )
+_own_load = spy.BufferCursor.__dict__["load"]
 _own: dict[tuple[type, str], Any] = {}
 _ours: dict[tuple[type, str], Any] = {}
 
@@ -47,15 +48,27 @@ def _reading(own: Any) -> Callable[..., Any]:
 def _writing(own: Any) -> Callable[..., Any]:
     def write(self: Any, *args: Any, **kwargs: Any) -> Any:
         check(self.device)
-        try:
-            return own(self, *args, **kwargs)
-        except RuntimeError as error:
-            gone = explain_loss(error)
-            if gone is None:
-                raise
-            raise gone from error
+        return _told(own, self, *args, **kwargs)
 
     return write
+
+
+def _told(own: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call slangpy's method; where it fails because the device is lost, say that."""
+    try:
+        return own(*args, **kwargs)
+    except RuntimeError as error:
+        gone = explain_loss(error)
+        if gone is None:
+            raise
+        raise gone from error
+
+
+def _submitting(own: Any) -> Callable[..., Any]:
+    def submit(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _told(own, self, *args, **kwargs)
+
+    return submit
 
 
 def _buffer_to_numpy(own: Any) -> Callable[..., Any]:
@@ -73,7 +86,8 @@ def _cursor(own: Any) -> Callable[..., Any]:
         resource = self.resource
         if resource is None or self.is_loaded:
             return own(self, *args, **kwargs)
-        return reads.around(resource.device, lambda: own(self, *args, **kwargs))
+        reads.around(resource.device, lambda: _own_load(self))  # else the element reads, whenever it is asked
+        return own(self, *args, **kwargs)
 
     return read
 
@@ -81,7 +95,7 @@ def _cursor(own: Any) -> Callable[..., Any]:
 def _waiting(own: Any) -> Callable[..., Any]:
     def waits(self: Any, *args: Any, **kwargs: Any) -> Any:
         wait(self)
-        return own(self, *args, **kwargs)
+        return _told(own, self, *args, **kwargs)
 
     return waits
 
@@ -119,6 +133,14 @@ for _name in ("load", "to_numpy", "find_element", "__getitem__"):
     _replace(spy.BufferCursor, _name, _cursor)
 for _name in ("wait", "wait_for_idle", "flush_print", "flush_print_to_string"):
     _replace(spy.Device, _name, _waiting)
+for _kind, _name in (
+    (spy.ComputeKernel, "dispatch"),
+    (spy.Device, "submit_command_buffer"),
+    (spy.Device, "submit_command_buffers"),
+    (spy.Device, "create_buffer"),  # with data it submits
+    (spy.Device, "create_texture"),
+):
+    _replace(_kind, _name, _submitting)
 _replace(spy.Device, "wait_for_submit", _wait_for_submit)
 _replace(spy.Device, "close", _closing)
 

@@ -33,6 +33,7 @@ __all__ = [
     "is_idle",
     "is_loss",
     "of",
+    "probe",
     "until_idle",
     "wait",
     "wait_for",
@@ -47,6 +48,9 @@ _FIRST, _LONGEST = 20e-6, 5e-3  # seconds of the pauses between two questions
 _LOOK = 1.0  # seconds between two looks whether the device is still there
 _LOST = "DEVICE_LOST"
 _yield: Callable[[], None] = getattr(os, "sched_yield", lambda: time.sleep(0))
+
+
+_submit = spy.Device.__dict__["submit_command_buffer"]  # slangpy's own, whatever is put in its place
 
 
 class State(enum.Enum):
@@ -150,7 +154,7 @@ class Watched:
             raise self.error()
         device = self.device
         try:
-            return int(device.submit_command_buffer(device.create_command_encoder().finish()))
+            return int(_submit(device, device.create_command_encoder().finish()))
         except RuntimeError as error:
             if not is_loss(error):
                 raise
@@ -336,6 +340,16 @@ def check(device: Any) -> None:
         raise watched.error()
 
 
+def probe(device: Any) -> None:
+    """Make sure that the device is there, after native code read from it: what that brings of a lost one is anything.
+
+    Raises
+    ------
+    DeviceGoneError
+    """
+    of(device).mark()
+
+
 def gone(device: Any) -> str | None:
     """Return what became of a device that cannot be used any more, in words; None for one that can."""
     watched = of(device)
@@ -343,34 +357,32 @@ def gone(device: Any) -> str | None:
 
 
 def is_loss(error: BaseException) -> bool:
-    """Tell whether an error of slangpy says that the device is lost."""
-    seen: set[int] = set()
+    """Tell whether an error, or one behind it, says that the device is lost or that it is gone."""
+    return any(isinstance(e, DeviceGoneError) or _LOST in str(e) for e in _chain(error))
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """Return an error and those behind it: slangpy makes other errors of what its code generation runs into."""
+    found: list[BaseException] = []
     one: BaseException | None = error
-    while (
-        one is not None and id(one) not in seen
-    ):  # slangpy makes other errors of what its code generation runs into
-        if _LOST in str(one) or isinstance(one, DeviceGoneError):
-            return True
-        seen.add(id(one))
+    while one is not None and one not in found:
+        found.append(one)
         one = one.__cause__ or one.__context__
-    return False
+    return found
 
 
 def explain_loss(error: BaseException) -> DeviceGoneError | None:
     """Return what to raise for an error that says that a device is lost, which is then known; None for any other error."""
     if not is_loss(error):
         return None
+    gone = next((e for e in _chain(error) if isinstance(e, DeviceGoneError)), None)
     for watched in list(_devices.values()):
-        if watched._device() is None:
-            continue
-        if watched.state is State.LOST:
-            return watched.error()
-        if watched.state is State.OPEN:
+        if watched.state is State.OPEN and watched._device() is not None:
             try:
                 watched.mark()
-            except DeviceGoneError as gone:
-                return gone
-    return None
+            except DeviceGoneError as found:
+                gone = found
+    return gone
 
 
 def wait(device: spy.Device, *, forever: bool = False) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import traitlets
 from numpy.typing import NDArray
 
-from slanglab import look
+from slanglab import elsewhere, look
 from slanglab.tensors import difference, writes
 from slanglab.tensors import summary as summaries
 from slanglab.tensors.frames import choose
@@ -295,6 +295,7 @@ class TensorInspector(Comparing):
         self._pictures = None
 
 
+@elsewhere.by_value
 def inspect(tensor: Any, name: str | None = None, *, follow: bool = True) -> TensorInspector:
     """Open a view of a tensor and its gradient.
 

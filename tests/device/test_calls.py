@@ -326,3 +326,14 @@ def test_a_plan_for_rows_of_three_does_not_take_rows_of_two(device):
     assert m.doubled(slanglab.tensor(np.ones((5, 3), np.float32))).to_numpy().shape == (5, 3)
     with pytest.raises(ArgumentError, match="does not match the expected shape"):
         m.doubled(slanglab.tensor(np.ones((4, 2), np.float32)))
+
+
+def test_generators_do_not_run_each_others_kernels():
+    """slangpy writes `thread_id(1)` and a grid of one axis the same way, and takes one's kernel for the other."""
+    module = slanglab.compile("int taken(int i) { return i; }", "generators")
+    whole = slanglab.zeros(8, dtype="int32")
+    for _ in range(12):
+        for value in (spy.grid((8,)), spy.thread_id(1)):
+            slanglab.assign(whole, -1)
+            module.taken(value, _result=whole)
+            assert np.array_equal(whole.to_numpy(), np.arange(8))

@@ -6,7 +6,6 @@ something was lost; and a next process that finds everything warm again.
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
@@ -20,177 +19,15 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from cache_rig import SECONDS, Rig
 from rows import Row
 
-from slanglab.caches import usual
 from slanglab.caches.lmdb import Database
 
-__all__ = ["DAMAGES", "Damage", "Rig", "runs"]
+__all__ = ["AROUND", "DAMAGES", "Damage", "Rig", "damaged", "runs"]
 
-_SCRIPT = Path(__file__).parent / "cached_run.py"
-_SECONDS = 90
 _NOBODY = 65534
-
-
-@dataclass(frozen=True)
-class Run:
-    """How a process ended.
-
-    Attributes
-    ----------
-    status : int or None
-        Its exit status; None when it had to be killed.
-    said : dict
-        What it said of itself, empty when it did not get that far.
-    text : str
-        All of its output.
-    """
-
-    status: int | None
-    said: dict[str, Any]
-    text: str
-
-    @property
-    def right(self) -> bool:
-        """Whether it computed, and ended by itself."""
-        return self.status == 0 and bool(self.said.get("right"))
-
-    @property
-    def warnings(self) -> list[str]:
-        """What it warned of."""
-        return list(self.said.get("warnings", []))
-
-    @property
-    def warm(self) -> bool:
-        """Whether it found all that it needed in the usual caches."""
-        return self.right and self.said["usual"] and not self.said["cold"] and self.said["hits"] == 2
-
-    def __str__(self) -> str:
-        ended = "killed after its time" if self.status is None else f"status {self.status}"
-        return f"{ended}, {self.said or self.text[-300:]!r}"
-
-
-class Rig:
-    """A cache folder that was used once, and can be put back into that state.
-
-    Parameters
-    ----------
-    folder : Path
-        An empty one.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.cache = folder / "cache"
-        self.temporary = folder / "tmp"
-        self.temporary.mkdir()
-        self._files: dict[Path, tuple[bytes, int]] = {}
-        for _ in range(2):  # the second finds the first's, and seals what using it has changed
-            made = self.run()
-            if not made.right:
-                raise RuntimeError(f"the caches cannot be made: {made}")
-        self.versioned = self.cache / usual().name
-        self._keep()
-
-    # ----- processes -----
-
-    def environment(self, **more: str) -> dict[str, str]:
-        """Return the environment of a process with this cache."""
-        return {
-            **os.environ,
-            "SLANGLAB_CACHE": str(self.cache),
-            "TMPDIR": str(self.temporary),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            **more,
-        }
-
-    def start(self, *arguments: object, **how: Any) -> subprocess.Popen[str]:
-        """Start a process that uses the caches."""
-        return subprocess.Popen(
-            [sys.executable, str(_SCRIPT), *map(str, arguments)],
-            env=self.environment(**how.pop("env", {})),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            **how,
-        )
-
-    def run(self, *arguments: object, **how: Any) -> Run:
-        """Run one to its end."""
-        return self.end(self.start(*arguments, **how))
-
-    @staticmethod
-    def end(process: subprocess.Popen[str]) -> Run:
-        """Wait for a process, and read what it said."""
-        try:
-            text, _ = process.communicate(timeout=_SECONDS)
-            status: int | None = process.returncode
-        except subprocess.TimeoutExpired:
-            process.kill()
-            text, _ = process.communicate()
-            status = None
-        said: dict[str, Any] = {}
-        for line in text.splitlines():
-            if line.startswith("{"):
-                said = json.loads(line)
-        return Run(status, said, text)
-
-    # ----- files -----
-
-    @property
-    def module(self) -> Path:
-        """The compiled slangpy module."""
-        return next(self.versioned.glob("modules/*/*/slangpy.slang-module"))
-
-    @property
-    def data(self) -> Path:
-        """The file of the cache of kernels."""
-        return self.versioned / "shaders" / "rhi" / "data.mdb"
-
-    @property
-    def lock(self) -> Path:
-        """Its table of readers."""
-        return self.data.with_name("lock.mdb")
-
-    @property
-    def seal(self) -> Path:
-        """What SlangLab knows of both."""
-        return self.versioned / "seal"
-
-    def _keep(self) -> None:
-        for path in self.versioned.rglob("*"):
-            if path.is_file():
-                self._files[path] = path.read_bytes(), path.stat().st_mtime_ns
-
-    def restore(self) -> None:
-        """Put everything back: contents, times, and where nothing was replaced the files' numbers too."""
-        if self.versioned.is_symlink() or self.versioned.is_file():
-            self.versioned.unlink()
-        if os.geteuid() == 0 and self.versioned.exists():
-            for path in (self.versioned, *self.versioned.rglob("*")):
-                os.chown(path, 0, 0, follow_symlinks=False)
-        for path in sorted(self.cache.rglob("*"), reverse=True):
-            if path.is_symlink() or (path.is_file() and path not in self._files):
-                path.unlink()
-            elif path.is_dir() and (path in self._files or not any(path.iterdir())):
-                shutil.rmtree(path)
-        for path, (content, time_ns) in self._files.items():
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if not path.exists() or path.stat().st_mtime_ns != time_ns or path.read_bytes() != content:
-                path.write_bytes(content)
-                os.utime(path, ns=(time_ns, time_ns))
-        self.versioned.chmod(0o700)
-
-    def left(self) -> list[Path]:
-        """Return private folders and unfinished files that nobody uses any more."""
-        return [
-            *self.temporary.glob("slanglab-*"),
-            *self.versioned.rglob("*.slang-module-*"),
-            *self.versioned.rglob("*broken*"),
-        ]
-
 
 # ----- damages -----
 
@@ -208,12 +45,15 @@ class Damage:
         Whether the next process has to warn of it; None where it may, since what was hit may be in nobody's use.
     mends : bool
         Whether the process after that is warm again.
+    random : bool
+        Whether its place is another one each time.
     """
 
     name: str
     do: Callable[[Rig, random.Random], None]
     warns: bool | None = True
     mends: bool = True
+    random: bool = False
 
 
 def _truncated(file: str, part: float) -> Callable[[Rig, random.Random], None]:
@@ -301,11 +141,11 @@ DAMAGES = (
     Damage("nothing", lambda rig, rng: None, warns=False),
     *(Damage(f"modules cut off at {p:g}", _truncated("module", p)) for p in _PARTS),
     *(Damage(f"kernels cut off at {p:g}", _truncated("data", p), warns=None) for p in _PAGES),
-    Damage("modules changed", _flipped("module", 64)),
-    Damage("modules changed in one byte", _flipped("module", 1)),
-    Damage("kernels changed", _flipped("data", 4096), warns=None),
-    Damage("kernels changed in one byte", _flipped("data", 1), warns=None),
-    Damage("one bit of a kernel changed", _one_bit_of_a_kernel),
+    Damage("modules changed", _flipped("module", 64), random=True),
+    Damage("modules changed in one byte", _flipped("module", 1), random=True),
+    Damage("kernels changed", _flipped("data", 4096), warns=None, random=True),
+    Damage("kernels changed in one byte", _flipped("data", 1), warns=None, random=True),
+    Damage("one bit of a kernel changed", _one_bit_of_a_kernel, random=True),
     Damage("modules something else", _random("module", 13_381_588)),
     Damage("kernels something else", _random("data", 65_536)),
     Damage("table of readers something else", _random("lock", 8192), warns=False),
@@ -387,7 +227,7 @@ def killed(rig: Rig, rng: random.Random, cold: bool) -> Row:
 def readers_of_the_dead(rig: Rig, rng: random.Random) -> Row:
     """A table of readers full of processes that were killed, while one notebook goes on."""
     rig.restore()
-    living = rig.start(_SECONDS)
+    living = rig.start(SECONDS)
     assert living.stdout is not None
     try:
         while not (line := living.stdout.readline()).startswith("{"):
@@ -495,7 +335,7 @@ def private_of_a_killed(rig: Rig, rng: random.Random) -> Row:
     """A process with private caches is killed; the next one that needs such a folder removes it, and its own."""
     rig.restore()
     _file_instead(rig, rng)
-    process = rig.start(_SECONDS)
+    process = rig.start(SECONDS)
     assert process.stdout is not None
     while (line := process.stdout.readline()) and not line.startswith("{"):
         pass
@@ -524,12 +364,21 @@ AROUND: dict[str, Callable[[Rig, random.Random], Row | None]] = {
 }
 
 
-def runs(count: int = 1, seed: int | None = None) -> Iterator[Row]:
-    """Run every situation `count` times.
+_AT_RANDOM = (
+    "two at once",
+    "two at once, cold",
+    "killed while writing kernels",
+    "killed in the first set-up",
+)
+
+
+def runs(count: int = 10, seed: int | None = None) -> Iterator[Row]:
+    """Run every situation once, and those at random places and moments again and again.
 
     Parameters
     ----------
     count : int
+        A tenth of it is how often what is random is run; each takes some seconds, as compiled modules are made anew.
     seed : int, optional
         For the places and moments; the rows of failures name it.
     """
@@ -537,11 +386,12 @@ def runs(count: int = 1, seed: int | None = None) -> Iterator[Row]:
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="slanglab-test-") as folder:
         rig = Rig(Path(folder))
-        for _ in range(count):
+        for turn in range(max(1, count // 10)):
             for damage in DAMAGES:
-                yield _seeded(damaged(rig, damage, rng), seed)
-            for situation in AROUND.values():
-                row = situation(rig, rng)
+                if turn == 0 or damage.random:
+                    yield _seeded(damaged(rig, damage, rng), seed)
+            for name, situation in AROUND.items():
+                row = situation(rig, rng) if turn == 0 or name in _AT_RANDOM else None
                 if row is not None:
                     yield _seeded(row, seed)
 

@@ -87,6 +87,27 @@ def statistics() -> tuple[int, int]:
 # ----- what the worker compiles is what the notebook runs -----
 
 
+@pytest.mark.parametrize(
+    ("count", "backward"),
+    [(5, False), (5, True), (1 << 17, False), (1 << 17, True)],
+    ids=["slangpy's, forward", "slangpy's, backward", "straight, forward", "straight, backward"],
+)
+def test_the_notebook_finds_what_the_worker_compiled(fresh, count, backward):
+    text, factor = good()
+    module = compiled(text)
+    x = np.arange(1, count + 1, dtype=np.float32)
+    slanglab.sync()
+    hits, misses = statistics()
+    if backward:
+        np.testing.assert_allclose(gradient(module, count), 2 * factor * x, rtol=1e-5)
+    else:
+        np.testing.assert_allclose(module.f(slanglab.tensor(x), _result="numpy"), factor * x * x, rtol=1e-5)
+    assert the_guard().compiled == 1
+    assert the_guard().worker.misses >= 1  # it was in no cache before
+    assert statistics()[1] == misses
+    assert statistics()[0] > hits
+
+
 SHAPES = """[Differentiable] float scaled(float x) { return x * FACTOR; }
 interface IShape { float area(float x); }
 struct Square : IShape { float side; float area(float x) { return side * x; } }
@@ -254,11 +275,25 @@ def test_a_worker_that_breaks_twice_is_done_without_after_one_warning(faulty, ki
     faulty(kind, point, 100)
     with pytest.warns(guard.GuardWarning, match="without the guard"):
         check_good()
+    assert the_guard().off
     with warnings.catch_warnings():
         warnings.simplefilter("error", guard.GuardWarning)
         check_good()
     assert the_guard().workers <= 3  # one may break before there is a kernel
     assert the_guard().worker is None
+
+
+def test_the_guard_comes_back_when_workers_answer_again(faulty, monkeypatch):
+    monkeypatch.setattr(client, "_PAUSE", 0.0)
+    faulty("garbage", "compile", 2)
+    with pytest.warns(guard.GuardWarning, match="until a worker answers again"):
+        check_good()
+    assert the_guard().compiled == 0
+    check_good()  # starts a worker, and does not wait for it
+    wait_until(lambda: the_guard().worker is not None and the_guard().worker.became_ready())
+    check_good()
+    assert the_guard().compiled == 1
+    assert the_guard().off == ""
 
 
 def test_a_worker_that_is_killed_twice_at_a_kernel_refuses_it(faulty):
@@ -297,6 +332,51 @@ def test_a_worker_that_has_grown_is_replaced(fresh, monkeypatch):
         check_good()
     assert the_guard().workers == 3
     assert the_guard().compiled == 4
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_a_compile_that_takes_more_and_more_memory_is_ended_before_its_time(fresh, monkeypatch):
+    check_good()
+    text, _ = salted(DEADLY[0])
+    module = compiled(text)
+    x = slanglab.tensor(np.arange(1, 6, dtype=np.float32), grad=True)
+    r = slanglab.tensor(np.zeros(5, np.float32), grad=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(guard.Guard, "seconds", 300.0)
+        patch.setattr(process, "_most_memory", lambda: 6)  # of which this one takes more in some seconds
+        with pytest.raises(guard.KernelRefusedError, match="of memory after"):
+            module.f.bwds(spy.grid((5,)), 3, x, _result=r)
+    check_good()
+
+
+READERS = """
+import os, struct, sys
+table = open(sys.argv[1], "rb").read()
+pids = {struct.unpack_from("<I", table, at + 8)[0] for at in range(128, len(table), 64)} - {0}
+print(*[p for p in pids if not os.path.exists(f"/proc/{p}")])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_workers_that_crash_do_not_fill_the_table_of_the_caches_readers(fresh):
+    crash = next(case for case in DEADLY if case.kind == "crash")
+    shaders = slanglab.current().device.desc.shader_cache_path
+    dead = set()
+    for _ in range(3):
+        module = compiled(salted(crash)[0], "deadly")
+        check_good()  # the worker looks into the cache, and is a reader of it
+        dead.add(the_guard().worker.child.pid)
+        with pytest.raises(guard.KernelRefusedError):
+            gradient(module)
+    check_good()
+    # Another process looks: if this one closed the file, the locks that its device has on it would end.
+    done = subprocess.run(
+        [sys.executable, "-c", READERS, str(shaders / "rhi" / "lock.mdb")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert dead.isdisjoint(int(pid) for pid in done.stdout.split())
 
 
 def test_two_threads_compile_at_the_same_time(fresh):

@@ -2,6 +2,8 @@
 
 import io
 import os
+import re
+import subprocess
 import sys
 import threading
 import time
@@ -46,10 +48,10 @@ def clock(monkeypatch):
             return self.now
 
     clock = Clock()
-    progress.show_with(None)
-    time.sleep(2 * progress._LOOK)  # the thread sleeps now, and is not woken by what comes
+    display = progress._Display()  # one without a thread; that of the process's own finds nothing to show
+    display.unwatched = False
     monkeypatch.setattr(progress, "perf_counter", clock)
-    monkeypatch.setattr(progress._display, "wake", lambda: None)
+    monkeypatch.setattr(progress, "_display", display)
     return clock
 
 
@@ -263,6 +265,42 @@ def test_the_terminals_line_is_behind_the_cursor_and_leaves_what_was_there(monke
     screen.write(terminal.getvalue())
     assert str(screen) == ">>>"
     assert screen.at == 4
+
+
+SCRIPT = """
+import sys, time
+from slanglab import progress
+sys.stderr.write(">>> ")
+with progress.work("waiting for poly.f"):
+    time.sleep(0.6)
+with progress.work("short"):
+    pass
+sys.stderr.write("done")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals there")
+def test_a_script_in_a_terminal_shows_its_line_and_erases_it():
+    import pty
+
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
+    process = subprocess.Popen([sys.executable, "-c", SCRIPT], stderr=theirs, env=environment)
+    os.close(theirs)
+    text = b""
+    while True:
+        try:
+            text += os.read(ours, 1000)
+        except OSError:  # the end, on Linux
+            break
+    os.close(ours)
+    assert process.wait() == 0
+    shown = text.decode()
+    assert re.search(r"waiting for poly\.f · 0\.\d s · interrupt to stop", shown)
+    assert "short" not in shown
+    screen = Screen(80)
+    screen.write(shown)
+    assert str(screen) == ">>> done"
 
 
 def test_nothing_is_shown_where_there_is_no_terminal(monkeypatch):

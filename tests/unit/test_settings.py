@@ -24,7 +24,9 @@ def test_a_change_is_kept_for_the_next_session(file):
 
 def test_unknown_names_and_values_say_what_there_is(file):
     settings = Settings(file)
-    with pytest.raises(SettingsError, match="device, report, check, path, gradients, timing, include"):
+    with pytest.raises(
+        SettingsError, match="device, report, check, path, gradients, timing, guard, engine, include"
+    ):
         settings.set("colour", "red")
     with pytest.raises(SettingsError, match="full, short, off"):
         settings.set("report", "loud")

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import slangpy as spy
 
+from slanglab import elsewhere
 from slanglab.checks.adjoint import adjoint
 from slanglab.checks.decision import ONE_DIRECTION, SEVERAL_DIRECTIONS, check
 from slanglab.checks.flat import check_where_it_moves
@@ -31,6 +32,7 @@ _REPEATS = 1e-5
 _ADDS = 1e-3
 
 
+@elsewhere.by_value
 def gradcheck(
     function: Any,
     /,

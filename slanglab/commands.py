@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from IPython.core.error import UsageError
 
-import slanglab
-from slanglab import caches
+from slanglab import __version__, caches
 from slanglab import device as devices
 from slanglab.errors import SlangLabError
 from slanglab.settings import KEYS
@@ -51,7 +50,7 @@ def _overview(lab: Lab) -> str:
     if unnamed:
         cells += f" and {unnamed} without a name"
     rows = [
-        ("slanglab", slanglab.__version__),
+        ("slanglab", __version__),
         ("slangpy", importlib.metadata.version("slangpy")),
         ("device", device),
         ("module cache", str(modules or "done without")),
