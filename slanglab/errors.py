@@ -16,6 +16,7 @@ __all__ = [
     "CallError",
     "DeviceError",
     "DeviceGoneError",
+    "Interrupted",
     "NameNotFoundError",
     "SlangLabError",
 ]
@@ -82,6 +83,20 @@ def _is_library(filename: str) -> bool:
 
 _LONGEST_LINE = 200  # characters
 _PACKAGE = __file__.rpartition("errors.py")[0]
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during something that can say what it was.
+
+    Front ends, and tools that run notebooks, know an interrupt by its name, so that those derived from this one bear it too.
+    """
+
+    def __init_subclass__(cls) -> None:
+        cls.__name__ = "KeyboardInterrupt"
+
+    def _render_traceback_(self) -> list[str]:
+        """Tell IPython to show the message alone: the frames are SlangLab's, and take half a second to lay out."""
+        return [f"KeyboardInterrupt: {self}"]
 
 
 class NameNotFoundError(SlangLabError, AttributeError, KeyError):

@@ -121,11 +121,8 @@ class Lab:
 
     def _replace(self) -> tuple[str, list[str]]:
         """Open a device in the place of one that is gone; return it in words, and the cells that do not compile there."""
+        failures = self.reset()
         assert self._device is not None
-        name = self._device.info.type.name
-        self.close()
-        self._open(name)
-        failures = self.cells.rebuild()
         return devices.describe(self._device), [cell for cell, _ in failures]
 
     @staticmethod

@@ -15,7 +15,7 @@ from slanglab import waiting
 from slanglab.errors import DeviceGoneError
 from slanglab.waiting.watch import State, Watched
 
-__all__ = ["Succession", "count_tensors"]
+__all__ = ["Succession", "count_tensors", "listed"]
 
 _MOMENT = 1.0
 """Seconds that a device which is to be closed may take to end its work."""
@@ -93,8 +93,7 @@ class Succession:
         count = count_tensors(device)
         if not names:
             return f"{count} tensor{'s' if count != 1 else ''}" if count else ""
-        shown = ", ".join(names[:_NAMED])
-        return f"{shown} and {len(names) - _NAMED} more" if len(names) > _NAMED else shown
+        return listed(names)
 
     @staticmethod
     def quiet(device: spy.Device) -> None:
@@ -116,6 +115,12 @@ class Succession:
                 device.close()
         elif state is not State.GIVEN_UP:
             device.close()
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as a message has them, and how many more there are."""
+    shown = ", ".join(names[:_NAMED])
+    return f"{shown} and {len(names) - _NAMED} more" if len(names) > _NAMED else shown
 
 
 def count_tensors(device: spy.Device) -> int:

@@ -24,7 +24,15 @@ from slanglab.engine.quick import MISSED
 from slanglab.errors import SlangLabError
 from slanglab.text import symbols
 
-__all__ = ["FunctionSource", "SlangFunction", "release_all", "suspend_all"]
+__all__ = [
+    "KEPT_MODIFIERS",
+    "MODIFIED_KEPT",
+    "AsWritten",
+    "FunctionSource",
+    "SlangFunction",
+    "release_all",
+    "suspend_all",
+]
 
 _resolved: weakref.WeakSet[SlangFunction] = weakref.WeakSet()
 """Proxies that hold slangpy's objects: one of them alone would keep a closed device's memory."""
@@ -88,12 +96,11 @@ class _Modifier:
         return target.modified(self.name, node, self.args, kwargs)
 
 
-_KEPT_MODIFIERS = frozenset(
-    {"bwds", "map", "return_type", "call_group_shape", "thread_group_size", "prelude"}
-)
+KEPT_MODIFIERS = frozenset({"bwds", "map", "return_type", "call_group_shape", "thread_group_size", "prelude"})
 """Modifiers whose results are kept, for code that writes `f.map(…)(…)` in a loop; those of `.set` would keep tensors alive."""
 
-_MODIFIED_KEPT = 16
+MODIFIED_KEPT = 16
+"""Results that a function keeps."""
 
 
 def _there(target: Target, result: Any) -> Any:
@@ -103,8 +110,8 @@ def _there(target: Target, result: Any) -> Any:
     return result
 
 
-class _Default:
-    """Shows a default value in a signature as it stands in the source."""
+class AsWritten:
+    """Shows a default value or a type in a signature as it stands in the source."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -146,7 +153,8 @@ class SlangFunction(spy.Function):  # type: ignore[misc]
 
     # ----- finding the function -----
 
-    def _targets(self) -> list[Target]:
+    def targets(self) -> list[Target]:
+        """Return what a call may run: one target for each overload."""
         version = self._source.version()
         if self._suspended is not None:
             self._current, self._suspended = self._suspended, None
@@ -158,16 +166,12 @@ class SlangFunction(spy.Function):  # type: ignore[misc]
                 self._cached = [target for target, _ in found]
                 self._declared = [f for _, f in found if f is not None]
             else:
-                self._cached = [self._modifier.apply(target) for target in self._parent._targets()]
+                self._cached = [self._modifier.apply(target) for target in self._parent.targets()]
                 self._declared = self._parent._declared
             _resolved.add(self)
             only = self._cached[0] if len(self._cached) == 1 else None
             self._current = self._source.cell, version, only
         return self._cached
-
-    def targets(self) -> list[Target]:
-        """Return what a call may run: one target for each overload."""
-        return self._targets()
 
     def release(self) -> None:
         """Let go of slangpy's objects; the next call looks them up again."""
@@ -180,19 +184,19 @@ class SlangFunction(spy.Function):  # type: ignore[misc]
             self._suspended, self._current = self._current, (self._source.cell, None, None)
 
     def _target(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Target:
-        targets = self._targets()
+        targets = self.targets()
         return targets[0] if len(targets) == 1 else overloads.choose(self._shown, targets, args, kwargs)
 
     def _modified(self, name: str, *args: Any, **kwargs: Any) -> SlangFunction:
         modifier = _Modifier(name, args, tuple(kwargs.items()))
-        if name not in _KEPT_MODIFIERS:
+        if name not in KEPT_MODIFIERS:
             return SlangFunction(self._source, self._path, self._shown, self, modifier)
         try:
             made = self._made.get(modifier)
         except TypeError:  # an argument that cannot be hashed, such as the dict of `.map(x={...})`
             return SlangFunction(self._source, self._path, self._shown, self, modifier)
         if made is None:
-            if len(self._made) >= _MODIFIED_KEPT:
+            if len(self._made) >= MODIFIED_KEPT:
                 self._made.clear()
             made = self._made[modifier] = SlangFunction(self._source, self._path, self._shown, self, modifier)
         return made
@@ -335,7 +339,7 @@ class SlangFunction(spy.Function):  # type: ignore[misc]
     # ----- describing -----
 
     def _declarations(self) -> list[symbols.Function]:
-        self._targets()
+        self.targets()
         return self._declared
 
     @property
@@ -359,14 +363,14 @@ class SlangFunction(spy.Function):  # type: ignore[misc]
                     p.name if p.name.isidentifier() else f"p{i}",
                     inspect.Parameter.POSITIONAL_OR_KEYWORD,
                     # Slang may have a required parameter after one with a default; Python's signatures may not.
-                    default=_Default(p.default)
+                    default=AsWritten(p.default)
                     if p.default is not None and not any(required[i:])
                     else inspect.Parameter.empty,
-                    annotation=_Default(_written_type(p)),
+                    annotation=AsWritten(_written_type(p)),
                 )
                 for i, p in enumerate(function.parameters)
             ],
-            return_annotation=_Default(function.result or "void"),
+            return_annotation=AsWritten(function.result or "void"),
         )
 
     @property
@@ -374,7 +378,7 @@ class SlangFunction(spy.Function):  # type: ignore[misc]
         declared = self._declarations()
         lines = [symbols.signature(f) for f in declared] or [self._shown]
         docs = [f.doc for f in declared if f.doc]
-        where = self._targets()
+        where = self.targets()
         gradient = (
             "Differentiable: call .bwds for its gradient."
             if any(t.slang_function.differentiable for t in where)

@@ -150,8 +150,13 @@ def _submit(target: Target, ready: Prepared, details: Details) -> Any:
                 return None
             wanted = ready.result if ready.result is not None else target.returned
             return empty.result(target.device, target.slang_function, shape, wanted)
+    return _go(target, ready, details)
+
+
+def _go(target: Target, ready: Prepared, details: Details, encoder: Any = None) -> Any:
+    """Run the kernel, or append it to an encoder; whatever fails on the way is an error that says what to do."""
     try:
-        return routes.go(target, ready, details)
+        return routes.go(target, ready, details, encoder)
     except KernelRefusedError as error:
         raise refused.explained(target, error) from None
     except SlangLabError:
@@ -188,11 +193,4 @@ def append_to(target: Target, encoder: Any, args: Sequence[Any], kwargs: Mapping
             hint=f"call `{target.name}.bwds(…)` by itself, after the submit",
         )
     details = Details(frozen=ready.frozen)
-    try:
-        routes.go(target, ready, details, encoder)
-    except KernelRefusedError as error:
-        raise refused.explained(target, error) from None
-    except SlangLabError:
-        raise
-    except Exception as error:
-        raise call_errors.explain(error, target.name, ready.values, messages=target.messages) from error
+    _go(target, ready, details, encoder)

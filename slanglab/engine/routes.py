@@ -23,7 +23,7 @@ from slanglab.engine.straight import Launch, Straight
 from slanglab.engine.target import Target
 from slanglab.tensors.create import from_array
 
-__all__ = ["Planned", "Route", "go", "plan"]
+__all__ = ["Route", "go", "plan"]
 
 _PLAIN = "slangpy's own call was asked for (`%slang config path slangpy`)"
 _SMALL = "the call is small"
@@ -53,7 +53,7 @@ def plan(
     """Return what to do for later calls like one that went the long way."""
     route = None
     if target.plans.is_large((*args, *kwargs.values())):
-        route = Planned(_route(target, ready), target, ready, args, kwargs)
+        route = _Planned(_route(target, ready), target, ready, args, kwargs)
     trace = Trace(target.name, target.backward, Details(reason=details.reason, frozen=details.frozen))
     whole = _whole(target, ready, args, kwargs)
     return Plan(ready.node, trace, target.control, whole, route, target.after is None)
@@ -234,7 +234,7 @@ def _route(target: Target, ready: Prepared) -> Route:
     return route
 
 
-class Planned:
+class _Planned:
     """A route for calls that need no preparation: which argument is which is known."""
 
     __slots__ = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from slanglab.errors import SlangLabError
+from slanglab.errors import Interrupted, SlangLabError
 
 __all__ = ["CompileInterrupted", "GuardWarning", "KernelRefusedError"]
 
@@ -15,15 +15,8 @@ class GuardWarning(UserWarning):
     """Kernels are compiled without the guard from now on."""
 
 
-class CompileInterrupted(KeyboardInterrupt):
+class CompileInterrupted(Interrupted):
     """Ctrl-C while a kernel was compiled."""
-
-    def _render_traceback_(self) -> list[str]:
-        """Tell IPython to show the message alone: it would take half a second to lay out the frames of the call."""
-        return [f"KeyboardInterrupt: {self}"]
-
-
-CompileInterrupted.__name__ = "KeyboardInterrupt"  # what a front end shows, and programs look for
 
 
 class KernelRefusedError(SlangLabError):

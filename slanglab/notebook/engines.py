@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from slanglab import commands, remote
 from slanglab.cells.session import Ran, Request
 from slanglab.errors import DeviceError
+from slanglab.notebook.gone import names_of, variables
 from slanglab.remote.cells import RemoteRan
 from slanglab.settings import KEYS
 
@@ -30,24 +31,11 @@ class Names:
 
     def variables(self) -> Mapping[str, Any]:
         """Return them, without IPython's own."""
-        hidden = self._shell.user_ns_hidden
-        return {
-            name: value
-            for name, value in list(self._shell.user_ns.items())
-            if not name.startswith("_") and not (name in hidden and hidden[name] is value)
-        }
+        return variables(self._shell)
 
     def tensors(self) -> list[str]:
         """Return the names of the tensors that the worker has."""
-        found = []
-        for name, value in self.variables().items():
-            if isinstance(value, (list, tuple)):
-                found += [f"{name}[{i}]" for i, v in enumerate(value[:1000]) if _is_there(v)]
-            elif isinstance(value, dict):
-                found += [f"{name}[{k!r}]" for k, v in list(value.items())[:1000] if _is_there(v)]
-            elif _is_there(value):
-                found.append(name)
-        return found
+        return names_of(self.variables(), _is_there)
 
 
 def _is_there(value: object) -> bool:

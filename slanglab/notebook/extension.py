@@ -11,7 +11,7 @@ from slanglab.errors import SlangLabError
 from slanglab.lab import current
 from slanglab.notebook import engines
 from slanglab.notebook.display import Formatters
-from slanglab.notebook.gone import names_on
+from slanglab.notebook.gone import names_on, variables
 from slanglab.notebook.magics import SlangMagics, lift_comments, wrap_errors
 from slanglab.notebook.old_calls import OldCalls
 from slanglab.notebook.work_line import WorkLine
@@ -72,7 +72,7 @@ class Extension:
         manager.registry.pop(type(self._magics).__name__, None)
 
     def _names(self, device: Any) -> list[str]:
-        return names_on(self._shell.user_ns, self._shell.user_ns_hidden, device)
+        return names_on(variables(self._shell), device)
 
     def _after_cell(self, result: Any) -> None:
         """Replace a device that was lost or given up in this cell, then show what slangpy logged."""

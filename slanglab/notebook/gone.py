@@ -1,40 +1,40 @@
-"""The user's names for the tensors of a device."""
+"""The user's names for tensors."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import slangpy as spy
 
-__all__ = ["names_on"]
+__all__ = ["names_of", "names_on", "variables"]
 
 _MOST = 1000  # elements of a list or dict that are looked at
 
 
-def names_on(namespace: Mapping[str, Any], hidden: Mapping[str, Any], device: spy.Device) -> list[str]:
-    """Return how the user would write each tensor of `device`: "x", "params[0]", "state['w']".
+def variables(shell: Any) -> dict[str, Any]:
+    """Return the user's variables, without IPython's own."""
+    hidden = shell.user_ns_hidden
+    return {
+        name: value
+        for name, value in list(shell.user_ns.items())
+        if not name.startswith("_") and not (name in hidden and hidden[name] is value)
+    }
 
-    Parameters
-    ----------
-    namespace : mapping
-        The user's variables.
-    hidden : mapping
-        Those that are IPython's own.
-    device : slangpy.Device
-    """
+
+def names_of(namespace: Mapping[str, Any], wanted: Callable[[Any], bool]) -> list[str]:
+    """Return how the user would write each value that is wanted: "x", "params[0]", "state['w']"."""
     found: list[str] = []
-    for name, value in list(namespace.items()):
-        if name.startswith("_") or (name in hidden and hidden[name] is value):
-            continue
+    for name, value in namespace.items():
         if isinstance(value, (list, tuple)):
-            found.extend(f"{name}[{i}]" for i, v in enumerate(value[:_MOST]) if _is_on(v, device))
+            found.extend(f"{name}[{i}]" for i, v in enumerate(value[:_MOST]) if wanted(v))
         elif isinstance(value, dict):
-            found.extend(f"{name}[{k!r}]" for k, v in list(value.items())[:_MOST] if _is_on(v, device))
-        elif _is_on(value, device):
+            found.extend(f"{name}[{k!r}]" for k, v in list(value.items())[:_MOST] if wanted(v))
+        elif wanted(value):
             found.append(name)
     return found
 
 
-def _is_on(value: Any, device: spy.Device) -> bool:
-    return type(value) is spy.Tensor and value.device is device
+def names_on(namespace: Mapping[str, Any], device: spy.Device) -> list[str]:
+    """Return the names of a device's tensors."""
+    return names_of(namespace, lambda value: type(value) is spy.Tensor and value.device is device)

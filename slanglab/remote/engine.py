@@ -22,13 +22,13 @@ from slanglab.errors import DeviceError, DeviceGoneError
 from slanglab.remote import records, worker
 from slanglab.remote.process import Ended, Process
 from slanglab.remote.values import Decoder, Encoder, NotSendableError
+from slanglab.succession import listed
 from slanglab.waiting.watch import PATIENCE, WaitInterrupted
 
 __all__ = ["Engine", "Made", "Reference"]
 
 _WAITS = ("slanglab.sync", "to_numpy", "")
 _LEAST = 5.0  # seconds that a wait after an interrupted one takes at least
-_NAMED = 12
 _FRAME = 4  # frames between a warning and the user's line
 
 
@@ -173,11 +173,7 @@ class Engine:
         names = self.names() if self._process is not None else []
         self.gone = story
         self.stop()
-        if not names:
-            lost = "The tensors in it are gone."
-        else:
-            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-            lost = f"Gone with it: {', '.join(names[:_NAMED])}{more}."
+        lost = f"Gone with it: {listed(names)}." if names else "The tensors in it are gone."
         return f"{story}. {lost}"
 
     def _lost(self, story: str) -> DeviceGoneError:

@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from slanglab.cells.function import KEPT_MODIFIERS, MODIFIED_KEPT, AsWritten
 from slanglab.errors import DeviceGoneError
 from slanglab.remote.engine import Engine, Reference
 
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from slanglab.remote.cells import RemoteCell
 
 __all__ = ["Remote", "RemoteFunction", "RemoteModule", "RemoteObject", "RemoteStruct", "cell_of"]
-
-_KEPT = frozenset({"bwds", "map", "return_type", "call_group_shape", "thread_group_size", "prelude"})
-_MOST_KEPT = 16
 
 
 class Remote:
@@ -133,16 +131,6 @@ class RemoteStruct(Remote):
         return self._get(name)
 
 
-class _Default:
-    """Text that stands in a signature as it was written."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def __repr__(self) -> str:
-        return self._text
-
-
 class RemoteFunction(Remote):
     """A Slang function of a cell, to be called from Python; it runs in the worker.
 
@@ -191,7 +179,7 @@ class RemoteFunction(Remote):
 
     def _modified(self, name: str, *args: Any, **kwargs: Any) -> RemoteFunction:
         key = None
-        if name in _KEPT:
+        if name in KEPT_MODIFIERS:
             try:
                 key = (name, args, tuple(kwargs.items()))
                 if (known := self._made.get(key)) is not None:
@@ -208,7 +196,7 @@ class RemoteFunction(Remote):
         made = RemoteFunction(self._engine, shown, None, origin, self.slanglab_cell)
         made.slanglab_reference()  # what cannot be applied is an error here, as it is without a worker
         if key is not None:
-            if len(self._made) >= _MOST_KEPT:
+            if len(self._made) >= MODIFIED_KEPT:
                 self._made.clear()
             self._made[key] = made
         return made
@@ -276,7 +264,7 @@ class RemoteFunction(Remote):
         rows, returned = self._text("signature")
 
         def written(text: str | None) -> Any:
-            return inspect.Parameter.empty if text is None else _Default(text)
+            return inspect.Parameter.empty if text is None else AsWritten(text)
 
         parameters = [
             inspect.Parameter(n, inspect._ParameterKind(k), default=written(d), annotation=written(a))

@@ -46,23 +46,13 @@ _DEVICE_LOCAL = spy.MemoryType.device_local
 
 def _call(name: str, *args: Any, **kwargs: Any) -> Any:
     """Call slangpy's method; where it fails because the device is lost, say that."""
-    return _told(_own[name], *args, **kwargs)
-
-
-def _told(method: Any, *args: Any, **kwargs: Any) -> Any:
-    try:
-        return method(*args, **kwargs)
-    except RuntimeError as error:
-        gone = waiting.explain_loss(error)
-        if gone is None:
-            raise
-        raise gone from error
+    return waiting.told(_own[name], *args, **kwargs)
 
 
 @functools.wraps(_own["clear"], updated=())
 def _mended_clear(self: Any, cmd: Any = None) -> None:
     _check_there(self)
-    _told(_clear, self, cmd)
+    waiting.told(_clear, self, cmd)
     if writes.watched and cmd is None:
         writes.wrote(self)
 

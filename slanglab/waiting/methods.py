@@ -14,7 +14,7 @@ import slangpy as spy
 
 from slanglab.errors import DeviceGoneError
 from slanglab.waiting import reads
-from slanglab.waiting.watch import State, check, explain_loss, of, wait, wait_for
+from slanglab.waiting.watch import State, check, of, told, wait, wait_for
 
 __all__ = ["install", "installed", "uninstall"]
 
@@ -48,25 +48,14 @@ def _reading(own: Any) -> Callable[..., Any]:
 def _writing(own: Any) -> Callable[..., Any]:
     def write(self: Any, *args: Any, **kwargs: Any) -> Any:
         check(self.device)
-        return _told(own, self, *args, **kwargs)
+        return told(own, self, *args, **kwargs)
 
     return write
 
 
-def _told(own: Any, *args: Any, **kwargs: Any) -> Any:
-    """Call slangpy's method; where it fails because the device is lost, say that."""
-    try:
-        return own(*args, **kwargs)
-    except RuntimeError as error:
-        gone = explain_loss(error)
-        if gone is None:
-            raise
-        raise gone from error
-
-
 def _submitting(own: Any) -> Callable[..., Any]:
     def submit(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return _told(own, self, *args, **kwargs)
+        return told(own, self, *args, **kwargs)
 
     return submit
 
@@ -95,7 +84,7 @@ def _cursor(own: Any) -> Callable[..., Any]:
 def _waiting(own: Any) -> Callable[..., Any]:
     def waits(self: Any, *args: Any, **kwargs: Any) -> Any:
         wait(self)
-        return _told(own, self, *args, **kwargs)
+        return told(own, self, *args, **kwargs)
 
     return waits
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 import slangpy as spy
 
-from slanglab.waiting.watch import State, Watched, explain_loss, of
+from slanglab.waiting.watch import State, Watched, explain_loss, of, told
 
 __all__ = ["SMALL", "around", "small"]
 
@@ -48,20 +48,19 @@ def small(buffer: spy.Buffer, offset: int, size: int) -> np.ndarray[Any, Any] | 
         staging = _staging(device, room)
         if staging is None:
             return None
-    try:
-        encoder = device.create_command_encoder()
-        encoder.copy_buffer(staging, 0, buffer, offset, size)
-        submit = device.submit_command_buffer(encoder.finish())
-    except RuntimeError as error:
-        gone = explain_loss(error)
-        if gone is None:
-            raise
-        raise gone from error
-    watched.until(submit)
+    watched.until(told(_copied, buffer, offset, size, staging))
     found: np.ndarray[Any, Any] = _own_to_numpy(staging)[:size].copy()
     if len(free) < _KEPT:
         free.append(staging)
     return found
+
+
+def _copied(buffer: spy.Buffer, offset: int, size: int, staging: spy.Buffer) -> int:
+    """Submit a copy; return the submit."""
+    device = buffer.device
+    encoder = device.create_command_encoder()
+    encoder.copy_buffer(staging, 0, buffer, offset, size)
+    return int(device.submit_command_buffer(encoder.finish()))
 
 
 def _staging(device: spy.Device, size: int) -> spy.Buffer | None:
@@ -85,12 +84,6 @@ def around(device: spy.Device, read: Callable[[], T]) -> T:
     """
     watched: Watched = of(device)
     watched.until(watched.mark())
-    try:
-        found = read()
-    except RuntimeError as error:
-        gone = explain_loss(error)
-        if gone is None:
-            raise
-        raise gone from error
+    found = told(read)
     watched.mark()
     return found

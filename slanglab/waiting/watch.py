@@ -12,12 +12,12 @@ import time
 import weakref
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 import slangpy as spy
 
 from slanglab import progress
-from slanglab.errors import DeviceGoneError
+from slanglab.errors import DeviceGoneError, Interrupted
 from slanglab.waiting import leaving
 
 __all__ = [
@@ -34,10 +34,14 @@ __all__ = [
     "is_loss",
     "of",
     "probe",
+    "told",
     "until_idle",
     "wait",
     "wait_for",
 ]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 PATIENCE = 30.0
 """Seconds that a kernel may run after which a wait gives up on it, if the user has interrupted one for it before."""
@@ -63,16 +67,8 @@ class State(enum.Enum):
     FORKED = "forked"
 
 
-class WaitInterrupted(KeyboardInterrupt):
+class WaitInterrupted(Interrupted):
     """The user interrupted a wait; the kernel goes on running."""
-
-    def _render_traceback_(self) -> list[str]:
-        """Tell IPython to show the message alone: the frames are those of the wait."""
-        return [f"KeyboardInterrupt: {self}"]
-
-
-# Front ends and tools that run notebooks know an interrupt by this name.
-WaitInterrupted.__name__ = "KeyboardInterrupt"
 
 
 class Owner(Protocol):
@@ -383,6 +379,22 @@ def explain_loss(error: BaseException) -> DeviceGoneError | None:
             except DeviceGoneError as found:
                 gone = found
     return gone
+
+
+def told(call: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+    """Call something of slangpy's; where it fails because the device is lost, say that.
+
+    Raises
+    ------
+    DeviceGoneError
+    """
+    try:
+        return call(*args, **kwargs)
+    except RuntimeError as error:
+        gone = explain_loss(error)
+        if gone is None:
+            raise
+        raise gone from error
 
 
 def wait(device: spy.Device, *, forever: bool = False) -> None:

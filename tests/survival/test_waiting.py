@@ -52,7 +52,7 @@ def test_a_second_interrupt_says_again_what_is_running_and_the_work_goes_on(kern
 
 
 def test_an_edit_while_the_old_version_runs_does_not_wait_for_it(kernel):
-    kernel.must("poly.slow(spy.grid((64,)), SOME, _result=o)")
+    kernel.must("poly.slow(spy.grid((64,)), SOME, _result=o);")
     edited = kernel.run(CELL.replace("x * x", "x * x + 0"), timeout=30)
     assert edited.ok
     assert not kernel.must(

@@ -90,11 +90,9 @@ def computes(kernel: NotebookKernel) -> str:
     if not kernel.intact():
         return "precious is gone"
     out = kernel.run("print(float(poly.f(3.0)))", timeout=45)
-    return (
-        ""
-        if out.ok and out.text.strip().endswith("9.0")
-        else f"the next call: {out.error or out.text[-300:]}"
-    )
+    # A line of its own: what is said of a new device stands before or after it.
+    right = out.ok and "9.0" in out.text.splitlines()
+    return "" if right else f"the next call: {out.error or out.text[-300:]}"
 
 
 def interrupted(kernel: NotebookKernel, name: str, moment: float) -> Row:

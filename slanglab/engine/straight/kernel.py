@@ -12,10 +12,8 @@ from slangpy.core.function import PipelineType
 from slangpy.core.native import FunctionNodeType
 
 from slanglab.engine.straight.arguments import Argument, Refusal, classify, makes_tensor
-from slanglab.engine.straight.launching import Launcher
 from slanglab.engine.straight.loading import Loaded, load
 from slanglab.engine.straight.strategy import Strategy, choose
-from slanglab.engine.straight.text import ARGUMENTS
 from slanglab.engine.target import Target
 
 __all__ = ["Launch", "Straight", "build"]
@@ -178,7 +176,6 @@ class Straight:
         self._cells: Any = None
         self._wide: Loaded | None = None
         self._narrow: Loaded | None = None
-        self._launched: dict[Strategy, tuple[Launcher, Launcher | None]] = {}
         self._tensors = [
             _Access(a, target.backward)
             for a in self.arguments
@@ -339,10 +336,9 @@ class Straight:
         variables["step"] = groups * strategy.tile
         variables["zero"] = 0
         variables["slots"] = groups
-        main, last = self._launchers(loaded, variables)
         into = self._device.create_command_encoder() if encoder is None else encoder
-        if last is None:
-            main.record(into, variables, groups)
+        if loaded.last is None:
+            loaded.main.record(into, variables, groups)
         else:
             cells = self._room(groups).storage
             if strategy.pointers:
@@ -350,39 +346,13 @@ class Straight:
                 variables["keep_cells"] = cells
             else:
                 variables["cells"] = cells
-            main.record(into, variables, groups)
+            loaded.main.record(into, variables, groups)
             # The second kernel reads through pointers what the first has written, which the driver cannot know.
             into.global_barrier()
-            last.record(into, variables, self._sums)
+            loaded.last.record(into, variables, self._sums)
         if encoder is None:
             self._device.submit_command_buffer(into.finish())
         return self._answer(returned)
-
-    def _launchers(self, loaded: Loaded, variables: Mapping[str, Any]) -> tuple[Launcher, Launcher | None]:
-        """Return what launches a kernel, and its last sum; made at its first launch."""
-        found = self._launched.get(loaded.strategy)
-        if found is None:
-            fields = dict.fromkeys(variables, "buffer")
-            fields |= dict.fromkeys(("count", "step", "zero", "slots"), "uint")
-            if self.strategy.pointers:
-                pointers = [n for n in variables if f"keep_{n}" in variables]
-                fields |= dict.fromkeys(pointers, "pointer")
-                if loaded.last is not None:
-                    fields |= {"cells": "pointer", "keep_cells": "buffer"}
-            else:
-                fields |= dict.fromkeys((n for n in variables if n.startswith("at_")), "uint")
-                if loaded.last is not None:
-                    fields["cells"] = "buffer"
-            fields |= {
-                a.key: a.layout.uniform for a in self.arguments if a.kind == "number" and a.role == "in"
-            }
-            block = ARGUMENTS if loaded.block else ""
-            found = (
-                Launcher(loaded.main, fields, block),
-                Launcher(loaded.last, fields, block) if loaded.last is not None else None,
-            )
-            self._launched[loaded.strategy] = found
-        return found
 
     def _answer(self, returned: Any) -> Any:
         return returned if self._returned is not None else None

@@ -17,7 +17,6 @@ import slangpy as spy
 __all__ = ["Launcher"]
 
 _CODES = {
-    "pointer": "Q",
     "uint": "I",
     "int": "i",
     "float": "f",
@@ -35,7 +34,7 @@ class Launcher:
     ----------
     kernel : slangpy.ComputeKernel
     fields : mapping of str to str
-        The arguments that every launch gives: the name in the kernel's struct, and the Slang type, "pointer" for any pointer.
+        The arguments that every launch gives: the name in the kernel's struct, and the Slang type.
     block : str
         Name of the parameter block that the arguments are; empty where they are the entry point's.
     """
@@ -94,7 +93,7 @@ class Launcher:
         others = []
         for name, kind in self._fields.items():
             index = arguments.find_field_index(name)
-            code = _CODES.get(kind)
+            code = "Q" if kind.endswith("*") else _CODES.get(kind)
             if code is None:
                 others.append((name, index))
             else:

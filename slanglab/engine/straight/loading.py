@@ -12,6 +12,7 @@ import slangpy as spy
 from slanglab import guard
 from slanglab.engine.building import Guarded
 from slanglab.engine.straight.arguments import Argument, Refusal
+from slanglab.engine.straight.launching import Launcher
 from slanglab.engine.straight.strategy import Strategy
 from slanglab.engine.straight.text import ARGUMENTS, ENTRY, LAST, generate, sums_module
 from slanglab.engine.target import Target
@@ -30,20 +31,17 @@ class Loaded:
 
     Attributes
     ----------
-    main : slangpy.ComputeKernel
-    last : slangpy.ComputeKernel or None
+    main : Launcher
+    last : Launcher or None
         Adds up the sums of all groups.
     strategy : Strategy
-    block : bool
-        True when the arguments are a parameter block, a global, and not the entry point's.
     text : str
         The kernels in Slang.
     """
 
-    main: Any
-    last: Any
+    main: Launcher
+    last: Launcher | None
     strategy: Strategy
-    block: bool
     text: str
 
 
@@ -80,7 +78,10 @@ def load(target: Target, arguments: Sequence[Argument], strategy: Strategy) -> L
         raise
     except Exception as error:  # SlangCompileError is no RuntimeError
         raise Refusal(f"its direct kernel does not compile ({_first_line(error)})") from error
-    return Loaded(main, last, strategy, kernel.block, kernel.text)
+    block = ARGUMENTS if kernel.block else ""
+    launchers = [Launcher(k, kernel.fields, block) if k is not None else None for k in (main, last)]
+    assert launchers[0] is not None
+    return Loaded(launchers[0], launchers[1], strategy, kernel.text)
 
 
 def _linked(target: Target, loaded: Any, entry: str) -> Any:

@@ -37,11 +37,14 @@ class Kernel:
         How many components of shared gradients it sums.
     block : bool
         True when its arguments are a parameter block, not the entry point's.
+    fields : dict of str to str
+        The Slang types of its arguments, by name.
     """
 
     text: str
     sums: int
     block: bool
+    fields: dict[str, str]
 
 
 def generate(
@@ -110,7 +113,8 @@ class _Writer:
         lines += self._entry(block)
         if self.sums:
             lines += self._last(block)
-        return Kernel("\n".join(lines) + "\n", self.sums, block)
+        types = {name: kind for kind, name in (f.rsplit(" ", 1) for f in fields)}
+        return Kernel("\n".join(lines) + "\n", self.sums, block, types)
 
     def _fields(self) -> tuple[list[str], int]:
         """Return the arguments' declarations, and about how many bytes they take."""
