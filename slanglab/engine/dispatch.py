@@ -105,7 +105,7 @@ def _call_checked(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, An
     control = target.control
     policy = control.policy
     ready = prepare(target, args, kwargs)
-    details = Details(frozen=ready.frozen)
+    details = Details(frozen=ready.frozen, warnings=list(ready.remarks))
     stopwatch = Stopwatch(target.device) if policy.timing else None
     if target.backward and policy.gradients == "zero" and ready.bound is not None:
         gradients.clear(target.parameters, ready.values, ready.result, ready.this)

@@ -12,6 +12,7 @@ from slanglab.engine.binding import Bound, bind
 from slanglab.engine.plans import may_plan
 from slanglab.engine.target import Target
 from slanglab.errors import CallError
+from slanglab.messages.slangpys import unresolved
 
 __all__ = ["Prepared", "prepare"]
 
@@ -38,6 +39,8 @@ class Prepared:
         Differentiable parameters whose arguments have no gradient.
     this : object
         The instance of a method, bound before or passed first; None for a function.
+    remarks : tuple of str
+        What the user is to be warned of.
     """
 
     node: Any
@@ -49,6 +52,7 @@ class Prepared:
     as_they_are: bool = False
     frozen: tuple[str, ...] = ()
     this: Any = None
+    remarks: tuple[str, ...] = ()
 
     @property
     def result(self) -> Any:
@@ -97,11 +101,15 @@ def prepare(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> P
         converter.check_result(result, target.result)
     gradients.check_concrete(target.name, target.parameters, values)
     frozen: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     this = bound.this[0] if bound.this else target.this
     if target.backward:
         _check_differentiable(target)
-        returns = bool(target.slang_function.have_return_value)
-        gradients.check_backward(target.name, target.parameters, values, result, returns, this)
+        if this is None and _only_numbers((*values.values(), result)):
+            remarks = (f"{target.name}.bwds got numbers only, which have no gradients: nothing was computed",)
+        else:
+            returns = bool(target.slang_function.have_return_value)
+            gradients.check_backward(target.name, target.parameters, values, result, returns, this)
         frozen = gradients.frozen(target.parameters, values)
         function = f"{target.name}.bwds"
         values = {n: gradients.at_its_place(function, n, v) for n, v in values.items()}
@@ -113,7 +121,7 @@ def prepare(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> P
     bound = Bound(values, options, bound.result_last, bound.count, bound.this)
     specs = (*target.parameters, target.result)
     as_they_are = (
-        not (converter.after or converter.notes or converter.empty or bound.this)
+        not (converter.after or converter.notes or remarks or converter.empty or bound.this)
         and (target.this is None or not target.plans.binds_gradients)
         and len(args) + len(kwargs) == len(values) + len(options)  # no default took part
         and target.positional <= bound.count
@@ -128,6 +136,7 @@ def prepare(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> P
         as_they_are=as_they_are,
         frozen=frozen,
         this=this,
+        remarks=remarks,
     )
 
 
@@ -137,10 +146,16 @@ def node_for(target: Target, values: Sequence[Any]) -> Any:
     return target.keyed(key) if key else target.node
 
 
+def _only_numbers(values: Sequence[Any]) -> bool:
+    return all(type(value) in (bool, float, int) for value in values)
+
+
 def _check_differentiable(target: Target) -> None:
     if not target.slang_function.differentiable:
-        raise CallError(
+        error = CallError(
             f"{target.name} is not differentiable",
             function=f"{target.name}.bwds",
             hint="write [Differentiable] before the function, and before every function that it calls",
         )
+        name = target.slang_function.name
+        raise unresolved(error, f"Could not call function '{name}': Function is not differentiable")

@@ -6,6 +6,7 @@ import slangpy as spy
 
 import slanglab
 from slanglab.engine import quick
+from slanglab.engine.dispatch import ValueWarning
 from slanglab.errors import ArgumentError, CallError, NameNotFoundError
 
 SOURCE = """
@@ -326,6 +327,31 @@ def test_a_plan_for_rows_of_three_does_not_take_rows_of_two(device):
     assert m.doubled(slanglab.tensor(np.ones((5, 3), np.float32))).to_numpy().shape == (5, 3)
     with pytest.raises(ArgumentError, match="does not match the expected shape"):
         m.doubled(slanglab.tensor(np.ones((4, 2), np.float32)))
+
+
+@pytest.mark.parametrize("broadcast", [False, True])
+def test_rows_of_three_for_vectors_of_four_end_in_zeros_and_their_gradient_comes_back_without_them(broadcast):
+    """slangpy reads the numbers that a row lacks from the next one, and behind the buffer in the last."""
+    m = slanglab.compile(
+        "[Differentiable] float weighted(float4 v) { return v.x + 2 * v.y * v.y + 3 * v.z + 5 * v.w; }",
+        "in_threes",
+    )
+    rows = np.random.default_rng().normal(size=(1 if broadcast else 4, 3)).astype(np.float32)
+    v = slanglab.tensor(rows)
+    if broadcast:
+        v, rows = v.broadcast_to((4, 3)), np.repeat(rows, 4, 0)
+    v = v.with_grads()
+    with pytest.warns(ValueWarning, match="argument v has rows of 3 numbers for a float4"):
+        y = m.weighted(v, _result="tensor")
+    expected = rows[:, 0] + 2 * rows[:, 1] ** 2 + 3 * rows[:, 2]
+    np.testing.assert_allclose(y.to_numpy(), expected, rtol=1e-5, atol=1e-6)
+    y = y.with_grads()
+    y.grad.copy_from_numpy(np.array([1, 2, 3, 4], np.float32))
+    with pytest.warns(ValueWarning, match="rows of 3"):
+        m.weighted.bwds(v, _result=y)
+    seeds = np.array([[1], [2], [3], [4]], np.float32)
+    by_hand = np.stack([np.ones(4), 4 * rows[:, 1], 3 * np.ones(4)], axis=1) * seeds
+    np.testing.assert_allclose(v.grad.to_numpy(), by_hand, rtol=1e-5, atol=1e-5)
 
 
 def test_generators_do_not_run_each_others_kernels():
