@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import slangpy as spy
+
 from slanglab.engine import gradients
 from slanglab.engine.arrays import Converter
 from slanglab.engine.binding import Bound, bind
@@ -41,6 +43,8 @@ class Prepared:
         The instance of a method, bound before or passed first; None for a function.
     remarks : tuple of str
         What the user is to be warned of.
+    reads : bool
+        True where the result is a tensor that is to be read as a numpy array.
     """
 
     node: Any
@@ -53,6 +57,7 @@ class Prepared:
     frozen: tuple[str, ...] = ()
     this: Any = None
     remarks: tuple[str, ...] = ()
+    reads: bool = False
 
     @property
     def result(self) -> Any:
@@ -94,9 +99,14 @@ def prepare(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> P
         )
     bound = bind(target, args, kwargs)
     values, options = bound.values, bound.options
-    before = (*values.values(), options.get("_result"))
-    values = {name: converter.convert(value, target.by_name[name]) for name, value in values.items()}
+    asked = len(options)
     result = options.get("_result")
+    reads = target.reads(result if result is not None else target.returned)
+    if reads:
+        result = spy.Tensor
+        options = {**options, "_result": result}
+    before = (*values.values(), result)
+    values = {name: converter.convert(value, target.by_name[name]) for name, value in values.items()}
     if result is not None and target.result is not None:
         converter.check_result(result, target.result)
     gradients.check_concrete(target.name, target.parameters, values)
@@ -123,7 +133,7 @@ def prepare(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> P
     as_they_are = (
         not (converter.after or converter.notes or remarks or converter.empty or bound.this)
         and (target.this is None or not target.plans.binds_gradients)
-        and len(args) + len(kwargs) == len(values) + len(options)  # no default took part
+        and len(args) + len(kwargs) == len(values) + asked  # no default took part
         and target.positional <= bound.count
         and may_plan(before, after, specs)
     )
@@ -137,6 +147,7 @@ def prepare(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> P
         frozen=frozen,
         this=this,
         remarks=remarks,
+        reads=reads,
     )
 
 

@@ -363,3 +363,55 @@ def test_generators_do_not_run_each_others_kernels():
             slanglab.assign(whole, -1)
             module.taken(value, _result=whole)
             assert np.array_equal(whole.to_numpy(), np.arange(8))
+
+
+_RESULTS = """
+float f(float a) { return a; }
+float3 vector3(float a) { return a; }
+float2x3 wide(float a) { return float2x3(a, 2, 3, 4, 5, 6); }
+float[4] four(float a) { return { a, 1, 2, 3 }; }
+bool large(float a) { return a > 1; }
+bool3 flags(float a) { return bool3(a > 1, true, false); }
+int64_t whole(float a) { return int64_t(a); }
+half3 halves(float a) { return half3(a); }
+"""
+
+
+def _as_numpy(name, x):
+    x = np.asarray(x, np.float32)
+    a = x[..., None]
+    return {
+        "f": x,
+        "vector3": np.repeat(a, 3, -1),
+        "wide": np.concatenate([a, *(np.full_like(a, n) for n in range(2, 7))], -1).reshape(*x.shape, 2, 3),
+        "four": np.concatenate([a, *(np.full_like(a, n) for n in range(1, 4))], -1),
+        "large": x > 1,
+        "flags": np.concatenate([a > 1, np.full_like(a, 1, bool), np.full_like(a, 0, bool)], -1),
+        "whole": x.astype(np.int64),
+        "halves": np.repeat(a, 3, -1).astype(np.float16),
+    }[name]
+
+
+@pytest.mark.parametrize("name", ["f", "vector3", "wide", "four", "large", "flags", "whole", "halves"])
+@pytest.mark.parametrize("shape", [(), (7,), (3, 5), (0, 4), (400, 700)])
+def test_results_as_numpy(name, shape):
+    """slangpy reads them natively: not to be interrupted, and an error for bools and single numbers."""
+    function = slanglab.compile(_RESULTS, "results_as_numpy")[name]
+    x = np.random.default_rng().integers(0, 4, shape).astype(np.float32)
+    given = float(x) if shape == () else x
+    for wanted in (function.return_type(np.ndarray), function.return_type("numpy"), function):
+        options = {"_result": "numpy"} if wanted is function else {}
+        for _ in range(12):  # checked, planned, written out
+            found = wanted(given, **options)
+            assert isinstance(found, np.ndarray)
+            expected = _as_numpy(name, x)
+            assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+            assert np.array_equal(found, expected)
+
+
+def test_a_result_that_makes_no_array_is_refused_as_by_slangpy():
+    module = slanglab.compile(
+        "struct Pair { float a; int b; }; Pair pair(float a) { return { a, 1 }; }", "no_array"
+    )
+    with pytest.raises(CallError):
+        module.pair(np.ones(3, np.float32), _result="numpy")
