@@ -13,6 +13,7 @@ import slangpy as spy
 from slanglab import caches as on_disk
 from slanglab import progress
 from slanglab.errors import DeviceError
+from slanglab.machine import cuda
 
 __all__ = [
     "BACKENDS",
@@ -97,6 +98,7 @@ def _open_with(backend: str, modules: Path | None, shaders: Path | None) -> spy.
         compiler_options={"include_paths": [spy.SHADER_PATH]},
         module_cache_path=modules,
         shader_cache_path=shaders,
+        existing_device_handles=cuda.handles() if backend == "cuda" else None,
     )
 
 

@@ -19,6 +19,8 @@ from typing import Any
 
 import slangpy as spy
 
+from slanglab.waiting import marks
+
 __all__ = ["devices_from", "install", "keep_for_ever"]
 
 _GRACE = 0.2  # seconds that work may take to end when the process does
@@ -74,25 +76,25 @@ class _Slangpys:
 
 def _is_stuck() -> bool:
     """Tell whether a device is still at work, after a grace."""
-    marks = []
+    ahead = []
     for device in _open_devices():
         try:
-            marks.append((device, device.submit_command_buffer(device.create_command_encoder().finish())))
+            ahead.append((device, marks.mark(device)))
         except Exception:  # noqa: S112  # a closed or a lost device has nothing to do
             continue
     end = time.perf_counter() + _GRACE
-    while marks:
-        marks = [(d, m) for d, m in marks if not _finished(d, m)]
-        if marks and time.perf_counter() >= end:
+    while ahead:
+        ahead = [(d, m) for d, m in ahead if not _reached(d, m)]
+        if ahead and time.perf_counter() >= end:
             return True
-        if marks:
+        if ahead:
             time.sleep(1e-3)
     return False
 
 
-def _finished(device: Any, mark: int) -> bool:
+def _reached(device: Any, mark: marks.Mark) -> bool:
     try:
-        return bool(device.is_submit_finished(mark))
+        return marks.is_reached(device, mark)
     except Exception:  # closed or lost meanwhile
         return True
 

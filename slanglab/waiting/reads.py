@@ -48,7 +48,7 @@ def small(buffer: spy.Buffer, offset: int, size: int) -> np.ndarray[Any, Any] | 
         staging = _staging(device, room)
         if staging is None:
             return None
-    watched.until(told(_copied, buffer, offset, size, staging))
+    watched.until(watched.mark(told(_copied, buffer, offset, size, staging)))
     found: np.ndarray[Any, Any] = _own_to_numpy(staging)[:size].copy()
     if len(free) < _KEPT:
         free.append(staging)

@@ -1,7 +1,7 @@
 """What is known of each device, and the one loop that waits for one.
 
-An empty submit is finished when everything submitted before it is, and it fails when the device is lost: `wait` makes one, and asks for it
-until it is done. It costs some 5 µs where it is needed, and calls pay nothing for it.
+`wait` makes a mark behind everything that was submitted, which fails when the device is lost, and asks for it until the device has come
+there. It costs some 5 µs where it is needed, and calls pay nothing for it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import time
 import weakref
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import Any, ParamSpec, Protocol, TypeVar
 
@@ -18,7 +19,9 @@ import slangpy as spy
 
 from slanglab import progress
 from slanglab.errors import DeviceGoneError, Interrupted
-from slanglab.waiting import leaving
+from slanglab.machine import cuda
+from slanglab.waiting import leaving, marks
+from slanglab.waiting.marks import Mark
 
 __all__ = [
     "PATIENCE",
@@ -52,9 +55,6 @@ _FIRST, _LONGEST = 20e-6, 5e-3  # seconds of the pauses between two questions
 _LOOK = 1.0  # seconds between two looks whether the device is still there
 _LOST = "DEVICE_LOST"
 _yield: Callable[[], None] = getattr(os, "sched_yield", lambda: time.sleep(0))
-
-
-_submit = spy.Device.__dict__["submit_command_buffer"]  # slangpy's own, whatever is put in its place
 
 
 class State(enum.Enum):
@@ -138,8 +138,13 @@ class Watched:
 
     # ----- waiting -----
 
-    def mark(self) -> int:
-        """Submit nothing, and return the id that is finished when all before it is.
+    def mark(self, submit: int | None = None) -> Mark:
+        """Return a mark that is reached when all that was submitted is done.
+
+        Parameters
+        ----------
+        submit : int, optional
+            The last submit, which spares one of its own.
 
         Raises
         ------
@@ -148,29 +153,28 @@ class Watched:
         """
         if self.state is not State.OPEN:
             raise self.error()
-        device = self.device
         try:
-            return int(_submit(device, device.create_command_encoder().finish()))
+            return marks.mark(self.device, submit)
         except RuntimeError as error:
             if not is_loss(error):
                 raise
             self.lose()
             raise self.error() from error
 
-    def until(self, submit: int, *, forever: bool = False, limit: float | None = None) -> bool:
-        """Wait for a submit; see `wait`. With a limit, tell whether it was done within so many seconds."""
-        finished = self.device.is_submit_finished
+    def until(self, mark: Mark, *, forever: bool = False, limit: float | None = None) -> bool:
+        """Wait for a mark; see `wait`. With a limit, tell whether it was reached within so many seconds."""
+        device = self.device
         try:
-            if finished(submit):
+            if marks.is_reached(device, mark):
                 self._idle()
                 return True
             end = perf_counter() + _SPIN
             while perf_counter() < end:
                 _yield()  # the driver may need this core
-                if finished(submit):
+                if marks.is_reached(device, mark):
                     self._idle()
                     return True
-            return self._poll(finished, submit, forever, limit)
+            return self._poll(partial(marks.is_reached, device, mark), forever, limit)
         except KeyboardInterrupt:
             raise self._interrupt() from None
         except RuntimeError as error:
@@ -179,7 +183,7 @@ class Watched:
             self.lose()
             raise self.error() from error
 
-    def _poll(self, finished: Callable[[int], bool], submit: int, forever: bool, limit: float | None) -> bool:
+    def _poll(self, reached: Callable[[], bool], forever: bool, limit: float | None) -> bool:
         began = now = perf_counter()
         if self.since is None:
             self.since = began
@@ -187,7 +191,7 @@ class Watched:
         give_up = None if patient else max(self.since + PATIENCE, began + _LEAST)
         look, pause = began + _LOOK, _FIRST
         with progress.work(f"waiting for {_running()}") as work:
-            while not finished(submit):
+            while not reached():
                 if self.state is not State.OPEN:  # another thread saw to that
                     raise self.error()
                 if limit is not None and now - began >= limit:
@@ -250,6 +254,9 @@ class Watched:
             return
         self.what = _work()
         self.state = state
+        device = self._device()
+        if state is not State.CLOSED and device is not None and device.info.type == spy.DeviceType.cuda:
+            cuda.abandon()
         self.staging.clear()
         self._room.clear()
         if self.owner is not None and state is not State.CLOSED:
@@ -422,9 +429,7 @@ def wait(device: spy.Device, *, forever: bool = False) -> None:
 def wait_for(device: spy.Device, submit: int) -> None:
     """Wait until one submit is done; see `wait`."""
     watched = of(device)
-    if watched.state is not State.OPEN:
-        raise watched.error()
-    watched.until(submit)
+    watched.until(watched.mark(submit))
 
 
 def is_idle(device: spy.Device, within: float = 0.0) -> bool:

@@ -31,7 +31,7 @@ import slangpy;
 float slow(int i, int n)
 {
     float a = float(i);
-    for (int k = 0; k < n; k++) a = sin(a) + 0.1 * float(k & 3);
+    for (int k = 0; k < n; k++) for (int j = 0; j < 100; j++) a = sin(a) + 0.1 * float(j & 3);
     return a;
 }
 void forever(int i, IRWTensor<float, 1> t)
@@ -46,12 +46,12 @@ x = sl.tensor([1, 2, 3, 4], grad=True)
 big = sl.ones(4_000_000)
 o = sl.zeros(64)
 poly.f(x)
-poly.slow(spy.grid((64,)), 10, _result=o)
+poly.slow(spy.grid((64,)), 1, _result=o)
 sl.sync()
 import time as _time
 def seconds(s):
     "Return how often the slow kernel must turn for so many seconds."
-    n, t = 20_000, 0.0
+    n, t = 200, 0.0
     while t < 0.2:
         n *= 2
         t = _time.perf_counter()
@@ -59,14 +59,14 @@ def seconds(s):
         sl.sync()
         t = _time.perf_counter() - t
     return int(n * s / t)
-LONG, SOME = seconds(20), seconds(4)
+LONG, SOME = seconds(20), seconds(6)
 """
 
 SITUATIONS = {
     "kernel of 20 s": "poly.slow(spy.grid((64,)), LONG, _result=o)\nsl.sync()",
     "read-back of a running kernel": "poly.slow(spy.grid((64,)), SOME, _result=o)\no.to_numpy()",
-    "number from a running kernel": "poly.slow(1, SOME * 4)",
-    "array from a running kernel": "poly.slow(spy.grid((64,)), SOME * 4, _result='numpy')",
+    "number from a running kernel": "poly.slow(1, SOME * 3)",
+    "array from a running kernel": "poly.slow(spy.grid((64,)), SOME, _result='numpy')",
     "text of a running kernel's result": "poly.slow(spy.grid((64,)), SOME, _result=o)\nprint(o)",
     "read-backs, one after the other": "while True: big.to_numpy()",
     "calls, one after the other": "while True: poly.f(x).to_numpy()",
@@ -113,7 +113,7 @@ def recovered(kernel: NotebookKernel) -> None:
         kernel.must("%slang reset")
         kernel.must(
             "x = sl.tensor([1, 2, 3, 4], grad=True); big = sl.ones(4_000_000); o = sl.zeros(64); poly.f(x); "
-            "poly.slow(spy.grid((64,)), 10, _result=o); sl.sync()"
+            "poly.slow(spy.grid((64,)), 1, _result=o); sl.sync()"
         )
 
 

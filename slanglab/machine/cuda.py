@@ -1,0 +1,146 @@
+"""A little of CUDA's driver interface: events, which tell how far a device is, and contexts, which devices share.
+
+slangpy calls each of its submits to a CUDA device finished at once, so that its own answer says nothing about a kernel. And all its
+devices of a process live in one context: where a kernel in it does not end, or has failed, none of them can do anything any more.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from functools import cache
+from typing import Any
+
+import slangpy as spy
+
+__all__ = ["Event", "Events", "abandon", "handles"]
+
+_NOT_READY = 600
+_DISABLE_TIMING = 2
+_Pointer = ctypes.c_void_p
+_FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "cuCtxPushCurrent_v2": (_Pointer,),
+    "cuCtxPopCurrent_v2": (ctypes.POINTER(_Pointer),),
+    "cuCtxCreate_v2": (ctypes.POINTER(_Pointer), ctypes.c_uint, ctypes.c_int),
+    "cuEventCreate": (ctypes.POINTER(_Pointer), ctypes.c_uint),
+    "cuEventRecord": (_Pointer, _Pointer),
+    "cuEventQuery": (_Pointer,),
+}
+
+
+@cache
+def _driver() -> Any:
+    """Return the driver's library; ctypes lets go of the interpreter's lock while it is in there."""
+    library: Any
+    if sys.platform == "win32":
+        library = ctypes.WinDLL("nvcuda.dll")
+    else:
+        library = ctypes.CDLL("libcuda.so.1")
+    for name, arguments in _FUNCTIONS.items():
+        function = getattr(library, name)
+        function.argtypes, function.restype = arguments, ctypes.c_int
+    return library
+
+
+def _check(code: int) -> None:
+    if code:
+        # slangpy's word for it on the other backends, by which the rest of SlangLab knows a lost device.
+        raise RuntimeError(f"DEVICE_LOST: CUDA's driver says error {code}")
+
+
+class Event:
+    """A place in the work of a device, which is reached when all before it is done."""
+
+    __slots__ = ("_handle", "_room")
+
+    def __init__(self, handle: Any, room: list[Any]) -> None:
+        self._handle = handle
+        self._room = room
+
+    def __del__(self) -> None:
+        self._room.append(self._handle)
+
+    @property
+    def handle(self) -> Any:
+        """The driver's."""
+        return self._handle
+
+
+class Events:
+    """Events of one device.
+
+    Parameters
+    ----------
+    device : slangpy.Device
+        A CUDA device.
+    """
+
+    def __init__(self, device: spy.Device) -> None:
+        context = [h.value for h in device.native_handles if h.type == spy.NativeHandleType.CUcontext]
+        self._context = context[0]
+        self._room: list[Any] = []
+
+    def mark(self) -> Event:
+        """Return an event behind everything that the device was given.
+
+        It is recorded in the stream that waits for all others of the context, but for those that were made not to be waited for.
+
+        Raises
+        ------
+        RuntimeError
+            When the context has failed.
+        """
+        driver = _driver()
+        _check(driver.cuCtxPushCurrent_v2(self._context))
+        try:
+            if self._room:
+                event = Event(self._room.pop(), self._room)
+            else:
+                handle = _Pointer()
+                _check(driver.cuEventCreate(ctypes.byref(handle), _DISABLE_TIMING))
+                event = Event(handle, self._room)
+            _check(driver.cuEventRecord(event.handle, None))
+        finally:
+            driver.cuCtxPopCurrent_v2(ctypes.byref(_Pointer()))
+        return event
+
+    def is_reached(self, event: Event) -> bool:
+        """Tell whether all before an event is done.
+
+        Raises
+        ------
+        RuntimeError
+            When some of it failed.
+        """
+        driver = _driver()
+        _check(driver.cuCtxPushCurrent_v2(self._context))
+        try:
+            code: int = driver.cuEventQuery(event.handle)
+        finally:
+            driver.cuCtxPopCurrent_v2(ctypes.byref(_Pointer()))
+        if code != _NOT_READY:
+            _check(code)
+        return code == 0
+
+
+_abandoned = False
+
+
+def abandon() -> None:
+    """Note that a device is left with a kernel that does not end or has failed: its context can do nothing else any more."""
+    global _abandoned
+    _abandoned = True
+
+
+def handles() -> list[spy.NativeHandle] | None:
+    """Return what a new CUDA device is to be made of: a context of its own after `abandon`, else None for slangpy's choice."""
+    global _abandoned
+    if not _abandoned:
+        return None
+    driver = _driver()
+    context = _Pointer()
+    _check(driver.cuCtxCreate_v2(ctypes.byref(context), 0, 0))
+    driver.cuCtxPopCurrent_v2(ctypes.byref(_Pointer()))
+    _abandoned = False
+    kind = spy.NativeHandleType
+    return [spy.NativeHandle(kind.CUdevice, 0), spy.NativeHandle(kind.CUcontext, context.value or 0)]
