@@ -9,11 +9,13 @@ from __future__ import annotations
 import base64
 import math
 import re
+import weakref
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import traitlets
+from IPython.core.getipython import get_ipython
 from numpy.typing import NDArray
 
 from slanglab import elsewhere, look
@@ -22,7 +24,7 @@ from slanglab.tensors import summary as summaries
 from slanglab.tensors.frames import choose
 from slanglab.tensors.records import Picture, Summary
 from slanglab.tensors.wording import dtype_name, summary_text
-from slanglab.widgets import wire
+from slanglab.widgets import outputs, wire
 from slanglab.widgets.comparing import Comparing
 from slanglab.widgets.serving import Kinds
 from slanglab.widgets.shown import Shown
@@ -40,6 +42,9 @@ _FEW = 64
 """Elements that the text twin writes out."""
 
 _FLOATS = re.compile(r"(float|half|double)(\d(x\d)?)?$")
+_views: weakref.WeakSet[TensorInspector] = weakref.WeakSet()
+"""The views that were opened, as long as they live."""
+
 _SINGLE = {"float", "half", "bool", "int8_t", "uint8_t", "int16_t", "uint16_t"}
 """Scalar types whose every value is a float32: an exact picture of them holds the elements themselves."""
 
@@ -84,7 +89,9 @@ class TensorInspector(Comparing):
         self._stale = False
         self._seen = 0.0
         self._read()
+        outputs.sweep(_views)
         super().__init__(info=self._describe())
+        _views.add(self)
         if follow:
             writes.watch(tensor, self._written)
 
@@ -231,6 +238,10 @@ class TensorInspector(Comparing):
         return f"TensorInspector({self.text.splitlines()[0]})"
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        outputs.show(self, get_ipython())  # type: ignore[no-untyped-call]
+        return self.bundle(**kwargs)
+
+    def bundle(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the widget with its twins. No text/html: JupyterLab would prefer it to the PNG in a saved notebook."""
         data: dict[str, Any] = {}
         metadata: dict[str, Any] = {}

@@ -415,3 +415,53 @@ def test_names() -> None:
     value = np.zeros(3)
     assert automatic.name_of(value, {"_": value, "_3": value, "y": value.copy(), "x": value}) == "x"
     assert automatic.name_of(value, {"_": value}) == ""
+
+
+class Events:
+    """The events of a shell."""
+
+    def __init__(self) -> None:
+        self.callbacks: list[Any] = []
+
+    def register(self, _name: str, callback: Any) -> None:
+        self.callbacks.append(callback)
+
+
+def test_a_view_that_is_held_goes_with_its_last_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    from slanglab.widgets import inspector as module
+
+    events = Events()
+    current: dict[str, Any] = {}
+    monkeypatch.setattr(module, "get_ipython", lambda: current["shell"])
+
+    def run(cell: str, execution: str, *views: TensorInspector) -> None:
+        current["shell"] = shell(cell, execution)
+        current["shell"].events = events
+        for view in views:
+            view._repr_mimebundle_()
+        for callback in events.callbacks:
+            callback(None)
+
+    one, two, three = (inspect(np.zeros(3)) for _ in range(3))
+    run("a", "1", one, two)
+    run("a", "2", one, two)
+    assert one.comm is not None
+    assert two.comm is not None
+    run("b", "3", two)
+    run("a", "4", three)
+    assert len(events.callbacks) == 1
+    # The second is still shown by the other cell.
+    assert one.comm is None
+    assert two.comm is not None
+    run("b", "5", three)
+    assert two.comm is None
+    assert three.comm is not None
+    three.close()
+
+
+def test_what_the_host_has_closed_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    value = np.zeros(3)
+    view = inspect(value)
+    view.comm._closed = True
+    inspect(value).close()
+    assert view.comm is None
