@@ -465,3 +465,25 @@ def test_what_the_host_has_closed_is_closed(monkeypatch: pytest.MonkeyPatch) -> 
     view.comm._closed = True
     inspect(value).close()
     assert view.comm is None
+
+
+def test_NB_02_a_hundred_runs_leave_nothing_alive() -> None:
+    alive: list[weakref.ref[TensorInspector]] = []
+    value = np.zeros((4, 4), np.float32)
+    ipywidgets.Widget.close_all()
+    before = len(dict(module_instances()))
+    for run in range(100):
+        automatic.mimebundle(value, shell("hundred", f"run {run}"))
+        alive += [weakref.ref(w) for w in dict(module_instances()).values() if isinstance(w, TensorInspector)]
+    automatic.mimebundle(value, shell("hundred", "the last"))
+    gc.collect()
+    assert len(alive) == 100
+    assert [r for r in alive if r() is not None] == []
+    # The inspector that is shown, and its layout.
+    assert len(dict(module_instances())) == before + 2
+
+
+def module_instances() -> Any:
+    from ipywidgets.widgets import widget as module
+
+    return module._instances
