@@ -87,7 +87,7 @@ class TensorInspector(Comparing):
         self._read_from: Any = tensor
         self._shown = Shown()
         self._stale = False
-        self._seen = 0.0
+        self._seen = self._summed = 0.0
         self._read()
         outputs.sweep(_views)
         super().__init__(info=self._describe())
@@ -274,9 +274,12 @@ class TensorInspector(Comparing):
             self.push("picture", meta, arrays)
 
     def _frame(
-        self, shown: Shown, value: Picture, gradient: Picture | None
+        self, shown: Shown, value: Picture, gradient: Picture | None, *, live: bool = False
     ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return pictures as a message; `live`: one of many that follow each other, so only what is drawn."""
         meta: dict[str, Any] = {"index": list(shown.index)}
+        if live:
+            meta["live"] = True
         if shown.pooled:
             meta["pooled"] = {"axes": list(shown.pooled), "by": shown.by}
         arrays: dict[str, NDArray[Any]] = {}
@@ -289,9 +292,10 @@ class TensorInspector(Comparing):
                 "window": [row0, column0, row1 - row0, column1 - column0],
             }
             arrays[f"{kind}.mean"] = picture.maximum if shown.by == "max" and shown.pooled else picture.mean
-            arrays[f"{kind}.flags"] = picture.flags
+            if picture.flags.any():
+                arrays[f"{kind}.flags"] = picture.flags
             # Of single elements the range is the mean.
-            if not picture.exact or self._components > 1:
+            if not live and (not picture.exact or self._components > 1):
                 arrays[f"{kind}.minimum"] = picture.minimum
                 arrays[f"{kind}.maximum"] = picture.maximum
             if kind == "value" and picture.colors is not None and self.info["image"]:

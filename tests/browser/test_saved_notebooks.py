@@ -7,8 +7,8 @@ from nbclient import NotebookClient
 from nbconvert import HTMLExporter
 from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import expect
-from test_inspector_tools import LOAD
 from test_inspector_hosts import TIDE, Seen, near
+from test_inspector_tools import LOAD
 
 CELLS = [
     "import numpy as np\nimport slanglab as sl",

@@ -200,7 +200,14 @@ export class Inspector implements Actions {
     if (!index.every((k, axis) => Number.isInteger(k) && k >= 0 && k < (info.shape[axis] ?? 0))) return;
     const layers = { value: Layer.read(message, "value"), gradient: Layer.read(message, "gradient") };
     if (!layers.value) return;
-    store.show(layers, index, readPooled(message.meta.pooled, info.shape.length));
+    const pooled = readPooled(message.meta.pooled, info.shape.length);
+    const follows = message.meta.live === true && store.taken !== null && store.at(index, pooled);
+    store.show(layers, index, pooled);
+    if (follows && this.view?.paint) {
+      store.taken = new Date();
+      this.view.paint();
+      return;
+    }
     if (!store.taken) this.begin(message);
     store.taken = new Date();
     this.table?.forget();

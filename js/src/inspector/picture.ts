@@ -92,9 +92,7 @@ function paint(
         image.data[o + k] = FADED * (image.data[o + k] ?? 0) + (1 - FADED) * (paper[k] ?? 0);
     image.data[o + 3] = 255;
   }
-  const texels = document.createElement("canvas");
-  texels.width = cols;
-  texels.height = rows;
+  const texels = texelCanvas(cols, rows);
   texels.getContext("2d")?.putImageData(image, 0, 0);
   const w = layer.window;
   const [br, bc] = layer.block;
@@ -110,6 +108,16 @@ function paint(
     w.cols * g.dx,
     w.rows * g.dy,
   );
+}
+
+let scratch: HTMLCanvasElement | null = null;
+
+/** A canvas for the texels of a layer, the same one again and again: live views draw many. */
+function texelCanvas(width: number, height: number): HTMLCanvasElement {
+  scratch ??= document.createElement("canvas");
+  if (scratch.width !== width) scratch.width = width;
+  if (scratch.height !== height) scratch.height = height;
+  return scratch;
 }
 
 /** A linear light value as a byte of sRGB; what is not finite is black, its mark says more. */
@@ -149,6 +157,7 @@ function marks(
   look: Look,
   thin: Thinner,
 ): void {
+  if (layer.finite) return;
   const cell = Math.min(layer.block[0] * g.dy, layer.block[1] * g.dx);
   for (const i of visible(layer, f)) {
     const flags = layer.flags[i] ?? 0;

@@ -122,11 +122,22 @@ export class PictureView implements View {
       // Colours have no scale to read.
       pane.bars.el.hidden = look.image;
       pane.scales.el.hidden = look.image;
-      drawData(pane.data, pane.frame, store.layers[pane.kind], look, (depth) => store.faded(depth));
+      this.drawPane(pane, pane.frame, look);
       pane.axes.classList.toggle("zoomed", !isWhole(store.window, store.size));
       pane.axes.setAttribute("aria-label", this.label(pane.kind));
     }
     this.drawCursor();
+  }
+
+  paint(): void {
+    for (const pane of this.panes)
+      if (pane.frame) this.drawPane(pane, pane.frame, this.store.look(pane.kind, this.token));
+    if (this.store.cursor) this.moved();
+  }
+
+  private drawPane(pane: Pane, frame: Frame, look: Look): void {
+    const { store } = this;
+    drawData(pane.data, frame, store.layers[pane.kind], look, (depth) => store.faded(depth));
   }
 
   showChoices(): void {

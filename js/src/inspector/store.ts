@@ -164,9 +164,14 @@ export class Store {
     return Number.isFinite(x) ? figures(x, 3) : x < 0 ? "the least" : "the greatest";
   }
 
+  /** Whether this is the slice that is shown. */
+  at(index: readonly number[], pooled: Pooled | null): boolean {
+    return index.join() === this.index.join() && JSON.stringify(pooled) === JSON.stringify(this.pooled);
+  }
+
   /** New pictures: whole ones start over, the picture of a window lies over the whole one. */
   show(layers: Record<Kind, Layer | null>, index: number[], pooled: Pooled | null): void {
-    const same = index.join() === this.index.join() && JSON.stringify(pooled) === JSON.stringify(this.pooled);
+    const same = this.at(index, pooled);
     const fresh = layers.value === null || isWhole(layers.value.window, this.size);
     this.index = index;
     this.pooled = pooled;

@@ -85,12 +85,17 @@ export function iconButton(
 /** Size a canvas in CSS pixels for the screen's own resolution, clear it, and return a context in CSS pixels. */
 export function prepare(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D {
   const ratio = Math.max(1, window.devicePixelRatio || 1);
-  canvas.width = Math.max(1, Math.round(width * ratio));
-  canvas.height = Math.max(1, Math.round(height * ratio));
-  canvas.style.width = `${width}px`;
-  canvas.style.height = `${height}px`;
   const c = canvas.getContext("2d");
   if (!c) throw new Error("this browser gives no 2-D canvas");
+  const [w, h] = [width, height].map((x) => Math.max(1, Math.round(x * ratio))) as [number, number];
+  // Another size clears a canvas as well, and costs it its memory.
+  if (canvas.width === w && canvas.height === h && "reset" in c) c.reset();
+  else {
+    canvas.width = w;
+    canvas.height = h;
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
+  }
   c.setTransform(ratio, 0, 0, ratio, 0, 0);
   return c;
 }
