@@ -238,7 +238,7 @@ class TensorInspector(Comparing):
         return f"TensorInspector({self.text.splitlines()[0]})"
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        outputs.show(self, get_ipython())  # type: ignore[no-untyped-call]
+        outputs.show(self, get_ipython())
         return self.bundle(**kwargs)
 
     def bundle(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:

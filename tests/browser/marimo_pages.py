@@ -57,8 +57,7 @@ class MarimoPage:
         self.url = f"http://127.0.0.1:{port}"
         self._log = (folder / "marimo.log").open("wb")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "marimo", "run", "--headless", "--no-token"]
-            + ["--host=127.0.0.1", f"--port={port}", str(file)],
+            [sys.executable, "-m", "marimo", "run", "--headless", "--no-token", f"--port={port}", str(file)],
             env={
                 **os.environ,
                 "XDG_CONFIG_HOME": str(folder / "config"),

@@ -253,7 +253,9 @@ def test_a_kernel_restarts_and_the_picture_stays(server, open_notebook):
 
 
 # The views alive in the kernel, and what their tensors are.
-ALIVE = "from ipywidgets.widgets import widget as _w\nprint(sum(type(x).__name__ == 'TensorInspector' for x in _w._instances.values()), len(_w._instances))"
+ALIVE = """\
+from ipywidgets.widgets import widget as _w
+print(sum(type(x).__name__ == 'TensorInspector' for x in _w._instances.values()), len(_w._instances))"""
 
 
 @pytest.mark.parametrize(
