@@ -10,9 +10,10 @@ from typing import Any
 from slanglab.errors import ArgumentError, SlangLabError
 from slanglab.tensors import difference
 from slanglab.tensors import spread as spreads
-from slanglab.widgets import vector
+from slanglab.tensors.frames import choose
+from slanglab.widgets import vector, wire
 from slanglab.widgets.serving import Serving
-from slanglab.widgets.shown import as_numpy
+from slanglab.widgets.shown import Shown, as_numpy
 
 __all__ = ["Comparing"]
 
@@ -31,6 +32,7 @@ class Comparing(Serving):
         "show": "_serve_show",
         "pin": "_serve_pin",
         "save": "_serve_save",
+        "axes": "_serve_axes",
     }
 
     _tensor: Any
@@ -103,6 +105,31 @@ class Comparing(Serving):
             self.refresh()
         except Exception as error:
             self._trouble(error)
+
+    # ----- axes -----
+
+    @property
+    def axes(self) -> tuple[int | None, int | None]:
+        """The axes that are drawn down and across; None where there is none. Assign a pair to choose others."""
+        return self._choice.row, self._choice.column
+
+    @axes.setter
+    def axes(self, axes: tuple[int, int]) -> None:
+        shape = self.summary.shape
+        down, across = axes
+        chosen = int(down) % max(len(shape), 1), int(across) % max(len(shape), 1)
+        # Says what cannot be drawn before anything is changed.
+        choose(shape, False, (), 1, 1, None, (), chosen)
+        self._axes = chosen
+        index = tuple(0 if axis in chosen else at for axis, at in enumerate(self._shown.index))
+        self._shown = Shown(index, choices=self._shown.choices)
+        self.refresh()
+
+    def _serve_axes(self, content: Mapping[str, Any]) -> None:
+        """Draw other axes, or the same ones the other way round."""
+        axes = wire.naturals(content.get("axes"), 2)
+        if axes is not None and axes[0] != axes[1] and max(axes) < len(self.summary.shape):
+            self._try(lambda: setattr(self, "axes", axes))
 
     # ----- comparing -----
 

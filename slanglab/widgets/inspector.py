@@ -60,6 +60,8 @@ class TensorInspector(Comparing):
         The variable's name, shown and used in the code line.
     follow : bool
         Read the tensor again after calls that may have written it.
+    axes : (int, int), optional
+        The axes that are drawn down and across.
 
     Attributes
     ----------
@@ -78,13 +80,21 @@ class TensorInspector(Comparing):
 
     info = traitlets.Dict().tag(sync=True)
 
-    def __init__(self, tensor: Any, name: str | None = None, *, follow: bool = True) -> None:
+    def __init__(
+        self,
+        tensor: Any,
+        name: str | None = None,
+        *,
+        follow: bool = True,
+        axes: tuple[int, int] | None = None,
+    ) -> None:
         self._tensor: Any = tensor
         self._name = name or ""
         self._other: Any = None
         self._other_name = ""
         self._what = "tensor"
         self._read_from: Any = tensor
+        self._axes = axes
         self._shown = Shown()
         self._stale = False
         self._seen = self._summed = 0.0
@@ -108,7 +118,7 @@ class TensorInspector(Comparing):
         count = math.prod(shape)
         value = self.summary.value
         self._components = value.count // count if value is not None and count else 1
-        self._choice = choose(shape, self._components > 1, (), _TEXELS, _TEXELS, None)
+        self._choice = choose(shape, self._components > 1, (), _TEXELS, _TEXELS, None, (), self._axes)
         if self._choice.channel is not None:
             self._components = shape[self._choice.channel]
         if len(self._shown.index) != len(shape) or not self._inside(self._shown.index):
@@ -138,8 +148,8 @@ class TensorInspector(Comparing):
         at = self._free(shown.index)
 
         def take(gradient: bool) -> Picture:
-            options: dict[str, Any] = {"index": at, "window": window, "gradient": gradient}
-            return summaries.picture(self._read_from, rows, columns, pooled=shown.pooled, **options)
+            options: dict[str, Any] = {"window": window, "gradient": gradient, "axes": self._axes}
+            return summaries.picture(self._read_from, rows, columns, index=at, pooled=shown.pooled, **options)
 
         return take(False), take(True) if self.summary.gradient is not None else None
 
@@ -216,7 +226,9 @@ class TensorInspector(Comparing):
     def _all(self, gradient: bool) -> NDArray[Any]:
         """Return all elements, for a small tensor: slice by slice, as the views see them."""
         shape = self.summary.shape
-        drawn = (self._choice.row, self._choice.column, self._choice.channel)
+        # Whatever axes the reader chose: those that are drawn first keep their order.
+        choice = choose(shape, self._choice.channel is None and self._components > 1, (), 1, 1, None)
+        drawn = (choice.row, choice.column, choice.channel)
         lead = [n for axis, n in enumerate(shape) if axis not in drawn]
         parts = []
         for at in np.ndindex(*lead):
@@ -311,7 +323,13 @@ class TensorInspector(Comparing):
 
 
 @elsewhere.by_value
-def inspect(tensor: Any, name: str | None = None, *, follow: bool = True) -> TensorInspector:
+def inspect(
+    tensor: Any,
+    name: str | None = None,
+    *,
+    follow: bool = True,
+    axes: tuple[int, int] | None = None,
+) -> TensorInspector:
     """Open a view of a tensor and its gradient.
 
     Parameters
@@ -321,10 +339,13 @@ def inspect(tensor: Any, name: str | None = None, *, follow: bool = True) -> Ten
         The variable's name, for the head and the code line.
     follow : bool
         Read the tensor again after calls that may have written it; `refresh` reads it in any case.
+    axes : (int, int), optional
+        The axes that are drawn down and across; else the last two, and a last one of size 3 or 4 as colours. `w.axes = ...`
+        chooses others later.
 
     Returns
     -------
     TensorInspector
         Shown when it is the last line of a cell. `close()` lets go of the tensor.
     """
-    return TensorInspector(tensor, name, follow=follow)
+    return TensorInspector(tensor, name, follow=follow, axes=axes)

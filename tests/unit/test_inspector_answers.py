@@ -237,3 +237,47 @@ def test_a_view_nobody_holds_is_not_kept_by_what_it_follows() -> None:
     assert len(writes.watched) == before + 1
     inspector.close()
     assert len(writes.watched) == before
+
+
+@pytest.mark.parametrize("axes", [(0, 1), (1, 0), (2, 0), (3, 1), (2, 3), (3, 2)])
+def test_the_axes_that_are_drawn(axes: tuple[int, int], rng: np.random.Generator) -> None:
+    value = rng.normal(size=(2, 5, 4, 3)).astype(np.float32)
+    value[1, 2, 3, 0] = np.nan
+    inspector = inspect(value, "t")
+    view = View(inspector)
+    view.say(kind="axes", axes=list(axes))
+    assert inspector.axes == axes
+    named = inspector.info["axes"]
+    assert (named["row"], named["col"]) == axes
+    assert named["channel"] == (None if 3 in axes else 3)
+    index = [0 if axis in (*axes, named["channel"]) else 1 for axis in range(4)]
+    (frame,) = view.say(kind="slice", index=index)
+    # The code gives the numbers of the picture.
+    expected = eval(inspector.code, {"t": value})
+    if named["channel"] is not None:
+        expected = expected.mean(axis=2)
+    assert np.allclose(view.arrays(frame)["value.mean"], expected, equal_nan=True, atol=1e-6)
+    place = [1 if axis != named["channel"] else 0 for axis in range(4)]
+    (answer,) = view.say(kind="element", index=place[: 4 - (named["channel"] is not None)])
+    assert answer["meta"]["value"][0] == float(value[1, 1, 1, place[3]])
+    window = [0, 0, value.shape[axes[0]], value.shape[axes[1]]]
+    (cells,) = view.say(kind="cells", index=index, window=window)
+    expected = eval(inspector.code, {"t": value})
+    assert np.array_equal(view.arrays(cells)["value"].squeeze(-1) if named["channel"] is None else view.arrays(cells)["value"], expected, equal_nan=True)
+
+
+def test_axes_that_cannot_be_drawn_change_nothing() -> None:
+    inspector = inspect(np.zeros((2, 3, 4)), "t", axes=(0, 2))
+    view = View(inspector)
+    for bad in (None, [0], [0, 0], [0, 3], [-1, 0], ["0", 1], [0.0, 1]):
+        assert view.say(kind="axes", axes=bad) == []
+        assert inspector.axes == (0, 2)
+    with pytest.raises(ArgumentError, match="two different axes"):
+        inspector.axes = (1, -2)
+    with pytest.raises(ArgumentError):
+        inspect(np.zeros(3), axes=(0, 1))
+    assert inspector.code == "t[:, 0, :]"
+    small = inspect(np.arange(6).reshape(2, 3), "t")
+    before = small.text
+    small.axes = (1, 0)
+    assert small.text == before

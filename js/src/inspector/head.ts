@@ -14,6 +14,8 @@ export interface Tools {
   table: boolean;
   setTable(table: boolean): void;
   whole(): void;
+  /** Draw what is drawn down across, and the other way round. */
+  swap(): void;
   pin(): void;
   /** Show one of two tensors that are compared, or their difference; null ends the comparison. */
   compare(what: What | null): void;
@@ -50,6 +52,9 @@ function toolbar({ info }: Store, tools: Tools): HTMLElement {
     views.el,
     info.form === "picture" && !tools.table
       ? iconButton("whole", "whole slice", "Show the whole slice (0)", () => tools.whole())
+      : null,
+    info.form === "picture" && !tools.table
+      ? iconButton("swap", "swap axes", "Swap rows and columns (X)", () => tools.swap())
       : null,
     iconButton("pin", "pin", "Keep a copy to compare with (P)", () => tools.pin()),
     saveMenu((format) => tools.save(format)),

@@ -65,7 +65,8 @@ export class Store {
     this.size = sliceSize(info);
     this.index = info.shape.map(() => 0);
     this.window = whole(this.size);
-    this.choices = { value: standard(this.centred("value")), gradient: standard(true) };
+    const curve = info.form === "line";
+    this.choices = { value: standard(this.centred("value"), curve), gradient: standard(true, curve) };
   }
 
   /** Go on where a view of the same tensor, or of what it is compared with, was. */
@@ -281,11 +282,17 @@ export class Store {
     const { code, name, toNumpy } = this.info;
     const base = code || name || "t";
     const slice = `[${parts.join(", ")}]`;
-    if (!this.pooled) return base + slice;
+    const turned =
+      axes.row !== null && axes.col !== null && axes.row > axes.col
+        ? axes.channel === null
+          ? ".T"
+          : ".swapaxes(0, 1)"
+        : "";
+    if (!this.pooled) return base + (turned && toNumpy) + slice + turned;
     // An index takes its axis away: what is reduced counts without it.
     const kept = [...parts.keys()].filter((axis) => String(parts[axis]).includes(":"));
     const over = this.pooled.axes.map((axis) => kept.indexOf(axis));
     const which = over.length === 1 ? String(over[0]) : `(${over.join(", ")})`;
-    return `${base}${toNumpy}${slice}.${this.pooled.by}(axis=${which})`;
+    return `${base}${toNumpy}${slice}.${this.pooled.by}(axis=${which})${turned}`;
   }
 }
