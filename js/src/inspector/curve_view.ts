@@ -1,6 +1,6 @@
 // A tensor of one axis: curves of value and gradient under one crosshair.
 
-import type { Scale } from "../lib/colormap.ts";
+import { type Scale, symlogBetween } from "../lib/colormap.ts";
 import { chip, h, onceAFrame } from "../lib/dom.ts";
 import { palette } from "../lib/theme.ts";
 import { clamp } from "../lib/view.ts";
@@ -88,7 +88,10 @@ export class CurveView implements View {
     this.token = palette(store.root);
     const chosen = (kind: Kind): Scale | null => {
       const { scale, range } = store.choices[kind];
-      return scale === "linear" && range === "data" ? null : store.scale(kind);
+      if (scale === "linear" && range === "data") return null;
+      const found = store.scale(kind);
+      // Of numbers that are all positive every decade is seen.
+      return found.kind === "symlog" && found.lo > 0 ? symlogBetween(found.lo, found.hi, found.lo) : found;
     };
     this.curve = layout(width, store.size.cols, value, gradient, chosen);
     const range = (kind: Kind): [number, number] => {

@@ -116,6 +116,7 @@ export class Inspector implements Actions {
       table: this.listing,
       setTable: (table) => this.list(table),
       whole: () => this.whole(),
+      overlay: () => this.overlay(),
       swap: () => this.swap(),
       pin: () => this.pin(),
       compare: (what) => this.ask.show(what),
@@ -416,6 +417,13 @@ export class Inspector implements Actions {
 
   private announce(text: string): void {
     this.spoken.textContent = text;
+  }
+
+  overlay(): void {
+    if (this.info.form !== "picture" || !this.info.gradient) return;
+    this.store.overlaid = !this.store.overlaid;
+    this.showHead();
+    this.view?.draw(this.width);
   }
 
   swap(): void {

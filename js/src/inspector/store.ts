@@ -3,7 +3,7 @@
 import type { Lut, Scale, Spread } from "../lib/colormap.ts";
 import { figures, shortest32, shortest64 } from "../lib/numbers.ts";
 import type { Theme } from "../lib/theme.ts";
-import { poles, tide } from "../lib/tokens.ts";
+import { greys, poles, tide } from "../lib/tokens.ts";
 import { type Cell, isWhole, type Size, type Window, whole } from "../lib/view.ts";
 import { type Choice, needsSpread, scaleOf, standard } from "./choices.ts";
 import {
@@ -46,6 +46,8 @@ export class Store {
   readonly spreads: Record<Kind, Spread | null> = { value: null, gradient: null };
   choices: Record<Kind, Choice>;
   brush: Brush | null = null;
+  /** The gradient lies over the value, in one picture. */
+  overlaid = false;
   /** How many elements of the whole tensor the brush marks; null until the kernel has counted. */
   marked: number | null = null;
   /** For each axis the index of the slice that is drawn; 0 on the axes that are drawn. */
@@ -73,6 +75,7 @@ export class Store {
   follow(before: Store): void {
     for (const kind of KINDS)
       if (before.centred(kind) === this.centred(kind)) this.choices[kind] = before.choices[kind];
+    this.overlaid = before.overlaid && this.has("gradient");
     const { size } = before;
     if (size.rows !== this.size.rows || size.cols !== this.size.cols) return;
     this.window = before.window;
@@ -137,6 +140,11 @@ export class Store {
       whole: wholeNumbers(this.info.dtype),
       image: kind === "value" && this.info.image,
     };
+  }
+
+  /** The value as greys, under the colours of the gradient. */
+  under(token: Look["token"]): Look {
+    return { ...this.look("value", token), map: greys(this.theme), image: false };
   }
 
   private map(kind: Kind): Lut {

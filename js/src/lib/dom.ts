@@ -39,6 +39,7 @@ function append(el: Element, kids: Child[]): void {
 const ICONS = {
   whole: "M2.5 6V2.5H6M10 2.5h3.5V6M13.5 10v3.5H10M6 13.5H2.5V10",
   swap: "M2.5 5.5h9M9 3l2.5 2.5L9 8M13.5 10.5h-9M7 8l-2.5 2.5L7 13",
+  overlay: "M2.5 2.5h8v8h-8zM5.5 5.5h8v8h-8z",
   pin: "M6 2.5h4M7 2.5v4L4.5 9.5h7L9 6.5v-4M8 9.5v4",
   save: "M8 2.5v7.5M5 7l3 3 3-3M2.5 11v2.5h11V11",
   copy: "M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3",
