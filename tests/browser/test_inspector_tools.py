@@ -1,6 +1,7 @@
 """The inspector in real JupyterLab and Notebook 7: scales, brush, reduced axes, table, comparison, saving, following."""
 
 import base64
+import itertools
 import re
 
 import pytest
@@ -248,10 +249,10 @@ def test_a_curve_has_scales(lab_server, open_notebook):
     eventually(notebook, lambda: heights() != linear)
     curved = heights()
     # An exponential is a straight line on a logarithmic axis, and bent on a linear one.
-    steps = [a - b for a, b in zip(curved, curved[1:], strict=False)]
+    steps = [a - b for a, b in itertools.pairwise(curved)]
     assert len(steps) > 15
     assert max(steps) - min(steps) < 2.5
-    bent = [a - b for a, b in zip(linear, linear[1:], strict=False)]
+    bent = [a - b for a, b in itertools.pairwise(linear)]
     assert max(bent) - min(bent) > 4
     select = inspector.locator(".curves select").first
     select.select_option("typed")

@@ -262,8 +262,10 @@ def test_the_axes_that_are_drawn(axes: tuple[int, int], rng: np.random.Generator
     assert answer["meta"]["value"][0] == float(value[1, 1, 1, place[3]])
     window = [0, 0, value.shape[axes[0]], value.shape[axes[1]]]
     (cells,) = view.say(kind="cells", index=index, window=window)
-    expected = eval(inspector.code, {"t": value})
-    assert np.array_equal(view.arrays(cells)["value"].squeeze(-1) if named["channel"] is None else view.arrays(cells)["value"], expected, equal_nan=True)
+    # A channel for each number of an element.
+    found = view.arrays(cells)["value"]
+    found = found.squeeze(-1) if named["channel"] is None else found
+    assert np.array_equal(found, eval(inspector.code, {"t": value}), equal_nan=True)
 
 
 def test_axes_that_cannot_be_drawn_change_nothing() -> None:
@@ -281,3 +283,25 @@ def test_axes_that_cannot_be_drawn_change_nothing() -> None:
     before = small.text
     small.axes = (1, 0)
     assert small.text == before
+
+
+def test_a_curve_is_saved_on_the_scale_of_the_screen() -> None:
+    inspector = inspect(Arrays(10.0 ** np.arange(6), np.array([-9.0, 0, 1, 2, 3, np.nan])), "t")
+    view = View(inspector)
+
+    def heights() -> list[list[float]]:
+        root = ET.fromstring(inspector.svg())
+        curves = [e for e in root.iter() if e.tag.endswith("path") and e.get("stroke-width") == "1.75"]
+        points = [[p.split() for p in (e.get("d") or "").replace("M", "L").split("L")[1:]] for e in curves]
+        return [[float(p[1]) for p in curve] for curve in points]
+
+    value, gradient = heights()
+    assert np.allclose(np.diff(value)[:3], 0, atol=5)
+    assert len(gradient) == 5
+    choice = {"scale": "symlog", "range": "data", "lo": 0, "hi": 1}
+    view.say(kind="state", window=None, value=choice)
+    value, _ = heights()
+    # Decades stand equally far apart, but for the first, where zero would come.
+    steps = -np.diff(value)[1:]
+    assert steps.min() > 10
+    assert np.ptp(steps) < 0.5
