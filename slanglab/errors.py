@@ -127,6 +127,9 @@ class CallError(SlangLabError, ValueError, RuntimeError):
         The parameter at fault, where one is.
     expected, given : str or None
         What the parameter takes and what it got, type and shape.
+    slangpys : str or None
+        slangpy's sentence for the same refusal, where it has one: what people search for, and what code that was written
+        for slangpy looks for in the text.
     """
 
     def __init__(
@@ -145,6 +148,7 @@ class CallError(SlangLabError, ValueError, RuntimeError):
         self.argument = argument
         self.expected = expected
         self.given = given
+        self.slangpys: str | None = None
 
     def __str__(self) -> str:
         lines = [self.message]
@@ -154,6 +158,8 @@ class CallError(SlangLabError, ValueError, RuntimeError):
             lines.append(f"  given: {self.given}")
         if self.hint:
             lines.append(f"  hint: {self.hint}")
+        if self.slangpys:
+            lines.append(f"  slangpy: {self.slangpys}")
         return "\n".join(lines)
 
 

@@ -25,7 +25,7 @@ from slanglab.settings import Settings
 from slanglab.succession import Succession
 from slanglab.tensors import kernels, mended
 from slanglab.waiting import methods as blocking
-from slanglab.widgets import report
+from slanglab.widgets import inspector, report
 
 __all__ = ["Lab", "compile", "current", "last_run", "sync", "timing"]
 
@@ -45,6 +45,7 @@ class Lab:
         self._device: spy.Device | None = None
         self._others: dict[str, spy.Device] = {}
         self.succession = Succession(self._suspend, self._replace)
+        self.succession.holders.append(inspector.let_go)
         self.control = Control(Policy.of(self.settings))
         guard.switch(self.settings["guard"] == "on")
         self.cells = CellSession(
@@ -89,6 +90,7 @@ class Lab:
             self._open(os.environ.get("SLANGLAB_DEVICE") or self.settings["device"])
             if self.cells.is_released:
                 self.cells.rebuild()
+            self.succession.opened()
         assert self._device is not None
         return self._device
 
@@ -180,7 +182,7 @@ class Lab:
             self._others[self._device.info.type.name] = self._device
         self._device = device
         self.succession.adopt(device)
-        return self.cells.rebuild()
+        return self._rebuild()
 
     def reset(self) -> list[tuple[str, CompileError]]:
         """Close the device, open it again and compile every cell there; every tensor is lost.
@@ -198,7 +200,13 @@ class Lab:
         if name is None:
             return []
         self._open(name)
-        return self.cells.rebuild()
+        return self._rebuild()
+
+    def _rebuild(self) -> list[tuple[str, CompileError]]:
+        """Compile every cell for the device that was opened."""
+        failures = self.cells.rebuild()
+        self.succession.opened()
+        return failures
 
     def close(self) -> None:
         """Close the device, and those switched away from; the texts of the cells stay."""
@@ -207,6 +215,7 @@ class Lab:
         opened = [self._device, *self._others.values()]
         for device in opened:
             self.succession.quiet(device)
+        self.succession.let_go(opened)
         self.cells.release()
         self._device, self._others = None, {}
         self.succession.adopt(None)

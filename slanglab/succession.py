@@ -40,6 +40,8 @@ class Succession:
         Returns the names that the user has for the tensors of a device; a notebook sets it.
     say : callable
         Shows a message.
+    holders : list of callable
+        Each lets go of what it holds of devices that are to be closed, and returns what is to be done once another is open.
     """
 
     def __init__(self, suspend: Callable[[], None], replace: Callable[[], tuple[str, Sequence[str]]]) -> None:
@@ -49,6 +51,8 @@ class Succession:
         self._lock = threading.RLock()
         self.names: Callable[[spy.Device], list[str]] | None = None
         self.say: Callable[[str], None] = _to_stderr
+        self.holders: list[Callable[[Sequence[spy.Device]], Callable[[], None]]] = []
+        self._after: list[Callable[[], None]] = []
 
     def adopt(self, device: spy.Device | None) -> None:
         """Follow the state of this device from now on."""
@@ -87,6 +91,16 @@ class Succession:
             story, gone = watched.story, self._gone(watched.device)
             described, failures = self._replace()
             self.say(_message(story, gone, described, failures))
+
+    def let_go(self, devices: Sequence[spy.Device]) -> None:
+        """Make everybody let go of what they hold of devices that are to be closed."""
+        self._after += [holder(devices) for holder in self.holders]
+
+    def opened(self) -> None:
+        """Do what is to be done once another device is open and has the cells."""
+        after, self._after = self._after, []
+        for step in after:
+            step()
 
     def _gone(self, device: spy.Device) -> str:
         names = self.names(device) if self.names is not None else []

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
 import slangpy as spy
 from slangpy.core.function import FunctionNode
 from slangpy.core.native import FunctionNodeType
@@ -101,13 +100,6 @@ KEPT_MODIFIERS = frozenset({"bwds", "map", "return_type", "call_group_shape", "t
 
 MODIFIED_KEPT = 16
 """Results that a function keeps."""
-
-
-def _there(target: Target, result: Any) -> Any:
-    """Return a result; where it was read from the device, make sure that the device is still there."""
-    if type(result) is np.ndarray:
-        waiting.probe(target.device)
-    return result
 
 
 class AsWritten:
@@ -208,7 +200,7 @@ class SlangFunction(spy.Function):  # type: ignore[misc]
         running, version, only = self._current
         if only is None or running.good is not version:
             only = self._target(args, kwargs)
-            return _there(only, dispatch.call(only, args, kwargs))
+            return dispatch.call(only, args, kwargs)
         # What `dispatch.call` begins with, here without a step between: of a small call's time every step is some percent.
         try:
             result = only.plans.quick(args, kwargs)
@@ -216,7 +208,7 @@ class SlangFunction(spy.Function):  # type: ignore[misc]
             raise
         except Exception as error:
             raise dispatch.explained(only, args, kwargs, error) from error
-        return _there(only, dispatch.call(only, args, kwargs) if result is MISSED else result)
+        return dispatch.call(only, args, kwargs) if result is MISSED else result
 
     def call(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the function; the same as calling it."""

@@ -302,6 +302,8 @@ class SlangStruct(spy.Struct):  # type: ignore[misc]
     def __init__(self, module: spy.Module, slang_type: Any, access: CellAccess) -> None:
         super().__init__(module, slang_type)
         self._access = access
+        # Holds nothing of this struct, which holds its module natively, and with it a device.
+        self.again: Callable[[], SlangStruct | None] = partial(access._struct, slang_type.full_name)
 
     def try_get_child(self, name: str) -> Any:
         """Return a method or nested type, or None; slangpy asks this for `S.method` and for instances."""

@@ -15,8 +15,10 @@ import numpy as np
 import slangpy as spy
 
 from slanglab import waiting
+from slanglab.engine import short_rows
 from slanglab.engine.parameters import Parameter
 from slanglab.errors import ArgumentError
+from slanglab.messages.slangpys import unresolved, unsupported
 from slanglab.tensors.create import from_array
 from slanglab.values import describe_value, is_torch
 
@@ -119,12 +121,21 @@ class Converter:
                 where,
             )
         if value is None or isinstance(value, (str, bytes, complex, set, frozenset)):
-            raise self.refuse(
+            error = self.refuse(
                 spec, value, "cannot be used", "pass a number, a list, a numpy array or a tensor", where
             )
+            raise self._unusable(error, value, spec)
         if isinstance(value, spy.Tensor):
             return self._tensor(value, spec, where)
         return value  # grid, thread_id, float3, ValueRef, Texture, …: slangpy knows them
+
+    def _unusable(self, error: ArgumentError, value: object, spec: Parameter) -> ArgumentError:
+        if value is not None:
+            return unsupported(error, value)
+        if spec.name in self.mapping:
+            error.slangpys = "Explicit vectorization raised exception: NotImplementedError()"
+            return error
+        return unresolved(error, f"Argument {spec.position} could not be resolved")
 
     # ----- one kind each -----
 
@@ -142,6 +153,12 @@ class Converter:
             )
         shape = tensor.shape.as_tuple()
         if spec.element_shape and spec.kind != "tensor":
+            if short_rows.fits(tensor, spec) and not self._is_mapped(shape, spec):
+                self.notes.append(
+                    f"{self.function}: argument {where or spec.name} has rows of 3 numbers for a {spec.type}; zeros were put "
+                    "behind them"
+                )
+                return short_rows.lengthened(tensor, spec, self.after)
             # slangpy reads the numbers that a vector lacks from the next row, or from behind the buffer
             self._check_element((*shape, *tensor.dtype.shape.as_tuple()), spec, where, tensor)
         if 0 in shape:
@@ -282,9 +299,10 @@ class Converter:
         if not rank or shape[-rank:] == element or self._is_mapped(shape, spec):
             return
         axes = ", ".join(["…", *(str(n) for n in element)])
-        raise self.refuse(
+        error = self.refuse(
             spec, shown, f"has shape {shape}, which does not match the expected shape ({axes})", where=where
         )
+        raise unresolved(error, f"Argument {spec.position} could not be resolved")
 
     def _is_mapped(self, shape: tuple[int, ...], spec: Parameter) -> bool:
         """Tell whether `.map(...)` says how these axes make elements: by a type, or by using up all axes."""

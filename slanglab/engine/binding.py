@@ -9,6 +9,7 @@ from typing import Any
 
 from slanglab.engine.target import Target
 from slanglab.errors import CallError
+from slanglab.messages.slangpys import unresolved
 from slanglab.values import describe_value
 
 __all__ = ["Bound", "bind"]
@@ -74,11 +75,12 @@ def bind(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Boun
     if result_last:
         options["_result"], args = args[-1], args[:-1]
     if len(args) > len(names):
-        raise CallError(
+        error = CallError(
             f"{target.name} takes {_count(len(names), 'argument')}, and {len(args)} were given",
             function=target.name,
             hint=f"its parameters are {', '.join(names)}" if names else None,
         )
+        raise unresolved(error, f"Too many arguments: expected {len(names)}, got {len(args)}")
     values = dict(zip(names, args, strict=False))
     for name, value in kwargs.items():
         if name in options:
@@ -86,7 +88,8 @@ def bind(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Boun
         if name not in target.by_name:
             raise _unknown(target, name, value)
         if name in values:
-            raise CallError(f"{target.name} got two values for {name}", function=target.name, argument=name)
+            error = CallError(f"{target.name} got two values for {name}", function=target.name, argument=name)
+            raise unresolved(error, f"Parameter '{name}' specified multiple times.")
         values[name] = value
     for name in names:
         if name not in values:
@@ -97,13 +100,14 @@ def bind(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Boun
 def _default(target: Target, name: str) -> Any:
     if name in target.defaults:
         return target.defaults[name]()
-    raise CallError(
+    error = CallError(
         f"{target.name}: parameter {name} is missing",
         function=target.name,
         argument=name,
         expected=target.by_name[name].expected,
         given="nothing",
     )
+    raise unresolved(error, f"Parameter '{name}' not specified.")
 
 
 def _unknown(target: Target, name: str, value: Any) -> CallError:
@@ -111,7 +115,7 @@ def _unknown(target: Target, name: str, value: Any) -> CallError:
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5) or [
         n for n in names if n.lower() == name.lower()
     ]
-    return CallError(
+    error = CallError(
         f"{target.name} has no parameter {name}",
         function=target.name,
         argument=name,
@@ -119,6 +123,7 @@ def _unknown(target: Target, name: str, value: Any) -> CallError:
         given=f"{name} = {describe_value(value)}",
         hint=f"did you mean `{near[0]}`?" if near else None,
     )
+    return unresolved(error, f"No parameter named '{name}'.")
 
 
 def _count(n: int, noun: str) -> str:

@@ -12,6 +12,10 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+import slangpy as spy
+
+from slanglab import waiting
 from slanglab.device import check_process
 from slanglab.engine import building, empty, gradients, inplace, refused, routes
 from slanglab.engine.binding import bind
@@ -95,6 +99,15 @@ def run(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any
         result = _submit(target, ready, details)
     for step in ready.converter.after:
         step()
+    return _read(target, ready, result)
+
+
+def _read(target: Target, ready: Prepared, result: Any) -> Any:
+    """Return a result as it was asked for."""
+    if ready.reads and type(result) is spy.Tensor:
+        return result.to_numpy()
+    if type(result) is np.ndarray and ready.bound is None:
+        waiting.probe(target.device)  # slangpy read it, and what that brings of a lost device is anything
     return result
 
 
@@ -105,7 +118,7 @@ def _call_checked(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, An
     control = target.control
     policy = control.policy
     ready = prepare(target, args, kwargs)
-    details = Details(frozen=ready.frozen)
+    details = Details(frozen=ready.frozen, warnings=list(ready.remarks))
     stopwatch = Stopwatch(target.device) if policy.timing else None
     if target.backward and policy.gradients == "zero" and ready.bound is not None:
         gradients.clear(target.parameters, ready.values, ready.result, ready.this)
@@ -132,7 +145,7 @@ def _call_checked(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, An
         warnings.warn(note, ValueWarning, stacklevel=_TO_THE_USER)
     for text in details.warnings[len(ready.converter.notes) :]:
         warnings.warn(text, GradientWarning, stacklevel=_TO_THE_USER)
-    return result
+    return _read(target, ready, result)
 
 
 def _may_be_planned(target: Target) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -44,6 +44,8 @@ class Parameter:
     no_diff : bool
     fields : dict of str to Parameter
         Of a struct.
+    position : int
+        Among the parameters of the function; 0 for a field.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Parameter:
     no_diff: bool = False
     differentiable: bool = False
     fields: Mapping[str, Parameter] = field(default_factory=dict)
+    position: int = 0
 
     @property
     def expected(self) -> str:
@@ -134,5 +137,6 @@ def parameter(
 def parameters(slang_function: Any) -> tuple[Parameter, ...]:
     """Describe the parameters of a function that has no overloads, in order."""
     return tuple(
-        parameter(p.name, p.type, p.io_type.name, bool(p.no_diff)) for p in slang_function.parameters
+        replace(parameter(p.name, p.type, p.io_type.name, bool(p.no_diff)), position=i)
+        for i, p in enumerate(slang_function.parameters)
     )

@@ -79,6 +79,8 @@ class Plan:
         How often it was found by its key.
     written : callable or None
         It as one function, once it was used often.
+    reads : bool
+        True where the result is a tensor that is to be read as a numpy array.
     """
 
     node: Any
@@ -89,18 +91,21 @@ class Plan:
     may_be_written_out: bool = True
     uses: int = 0
     written: Quick | None = None
+    reads: bool = False
 
     def run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Make a call, and leave what its report needs."""
         started = time.perf_counter()
         positional, named = self.converted(args, kwargs) if self.whole else (args, kwargs)
+        if self.reads:
+            named = {**named, "_result": _Tensor}
         if self.route is None:
             result = self.node(*positional, **named)
             self.control.last = self.trace, time.perf_counter() - started, args, kwargs
-            return result
-        result, trace = self.route.run(positional, named)
-        self.control.last = trace, time.perf_counter() - started, (), {}
-        return result
+        else:
+            result, trace = self.route.run(positional, named)
+            self.control.last = trace, time.perf_counter() - started, (), {}
+        return result.to_numpy() if self.reads else result
 
     def converted(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -256,7 +261,7 @@ class Plans:
         for value in given:  # which grows by the fields of what it holds
             if isinstance(value, Mapping):
                 given += value.values()
-            elif hasattr(value, "get_this"):
+            elif hasattr(value, "get_this") and not isinstance(value, type):
                 return True  # an instance, whose tensors are looked at later
             elif (shape := _shape(value)) is not None:
                 most = max(most, prod(shape))

@@ -6,12 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import slangpy as spy
+
 from slanglab.engine import gradients
 from slanglab.engine.arrays import Converter
 from slanglab.engine.binding import Bound, bind
 from slanglab.engine.plans import may_plan
 from slanglab.engine.target import Target
 from slanglab.errors import CallError
+from slanglab.messages.slangpys import unresolved
 
 __all__ = ["Prepared", "prepare"]
 
@@ -38,6 +41,10 @@ class Prepared:
         Differentiable parameters whose arguments have no gradient.
     this : object
         The instance of a method, bound before or passed first; None for a function.
+    remarks : tuple of str
+        What the user is to be warned of.
+    reads : bool
+        True where the result is a tensor that is to be read as a numpy array.
     """
 
     node: Any
@@ -49,6 +56,8 @@ class Prepared:
     as_they_are: bool = False
     frozen: tuple[str, ...] = ()
     this: Any = None
+    remarks: tuple[str, ...] = ()
+    reads: bool = False
 
     @property
     def result(self) -> Any:
@@ -90,18 +99,27 @@ def prepare(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> P
         )
     bound = bind(target, args, kwargs)
     values, options = bound.values, bound.options
-    before = (*values.values(), options.get("_result"))
-    values = {name: converter.convert(value, target.by_name[name]) for name, value in values.items()}
+    asked = len(options)
     result = options.get("_result")
+    reads = target.reads(result if result is not None else target.returned)
+    if reads:
+        result = spy.Tensor
+        options = {**options, "_result": result}
+    before = (*values.values(), result)
+    values = {name: converter.convert(value, target.by_name[name]) for name, value in values.items()}
     if result is not None and target.result is not None:
         converter.check_result(result, target.result)
     gradients.check_concrete(target.name, target.parameters, values)
     frozen: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     this = bound.this[0] if bound.this else target.this
     if target.backward:
         _check_differentiable(target)
-        returns = bool(target.slang_function.have_return_value)
-        gradients.check_backward(target.name, target.parameters, values, result, returns, this)
+        if this is None and _only_numbers((*values.values(), result)):
+            remarks = (f"{target.name}.bwds got numbers only, which have no gradients: nothing was computed",)
+        else:
+            returns = bool(target.slang_function.have_return_value)
+            gradients.check_backward(target.name, target.parameters, values, result, returns, this)
         frozen = gradients.frozen(target.parameters, values)
         function = f"{target.name}.bwds"
         values = {n: gradients.at_its_place(function, n, v) for n, v in values.items()}
@@ -113,9 +131,9 @@ def prepare(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> P
     bound = Bound(values, options, bound.result_last, bound.count, bound.this)
     specs = (*target.parameters, target.result)
     as_they_are = (
-        not (converter.after or converter.notes or converter.empty or bound.this)
+        not (converter.after or converter.notes or remarks or converter.empty or bound.this)
         and (target.this is None or not target.plans.binds_gradients)
-        and len(args) + len(kwargs) == len(values) + len(options)  # no default took part
+        and len(args) + len(kwargs) == len(values) + asked  # no default took part
         and target.positional <= bound.count
         and may_plan(before, after, specs)
     )
@@ -128,6 +146,8 @@ def prepare(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> P
         as_they_are=as_they_are,
         frozen=frozen,
         this=this,
+        remarks=remarks,
+        reads=reads,
     )
 
 
@@ -137,10 +157,16 @@ def node_for(target: Target, values: Sequence[Any]) -> Any:
     return target.keyed(key) if key else target.node
 
 
+def _only_numbers(values: Sequence[Any]) -> bool:
+    return all(type(value) in (bool, float, int) for value in values)
+
+
 def _check_differentiable(target: Target) -> None:
     if not target.slang_function.differentiable:
-        raise CallError(
+        error = CallError(
             f"{target.name} is not differentiable",
             function=f"{target.name}.bwds",
             hint="write [Differentiable] before the function, and before every function that it calls",
         )
+        name = target.slang_function.name
+        raise unresolved(error, f"Could not call function '{name}': Function is not differentiable")

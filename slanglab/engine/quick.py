@@ -79,7 +79,9 @@ def write_out(
     if not all(n.isidentifier() and not keyword.iskeyword(n) for n in kwargs):
         return None
     positional, named = plan.converted(args, kwargs)
-    call, options = (None, None) if plan.route is not None else _kernel_of(plan.node, positional, named)
+    call, options = (
+        (None, None) if plan.route is not None or plan.reads else _kernel_of(plan.node, positional, named)
+    )
     scope: dict[str, Any] = {
         "Tensor": _Tensor,
         "array": np.ndarray,
@@ -93,6 +95,7 @@ def write_out(
         "call": call,
         "options": options,
         "clock": time.perf_counter,
+        "run": plan.run,
     }
     names = [f"a{i}" for i in range(len(args))]
     lines = [
@@ -112,7 +115,6 @@ def write_out(
     if plan.route is not None:
         sizes = [s for n, v in zip(names, (*args, *kwargs.values()), strict=True) if (s := _size_of(n, v))]
         conditions.append(f"({' or '.join(f'{s} >= {limit}' for s in sizes)})")
-        scope["run"] = plan.run
     lines.append(f"if not ({' and '.join(conditions) or 'True'}): return MISSED")
     given = [] if options is None else ["options"]
     given += [f"float({n})" if i in plan.whole else n for i, n in enumerate(names[: len(args)])]
@@ -120,7 +122,7 @@ def write_out(
         given.append(f"{name}=float({held})" if name in plan.whole else f"{name}={held}")
     lines += (
         ["return run(args, kwargs)"]
-        if plan.route is not None
+        if call is None
         else [
             "started = clock()",
             f"result = call({', '.join(given)})",

@@ -56,7 +56,7 @@ def plan(
         route = _Planned(_route(target, ready), target, ready, args, kwargs)
     trace = Trace(target.name, target.backward, Details(reason=details.reason, frozen=details.frozen))
     whole = _whole(target, ready, args, kwargs)
-    return Plan(ready.node, trace, target.control, whole, route, target.after is None)
+    return Plan(ready.node, trace, target.control, whole, route, target.after is None, reads=ready.reads)
 
 
 @dataclass(slots=True)
@@ -120,17 +120,13 @@ class Route:
         self._uploads = [
             s.name for s in target.parameters if isinstance(values.get(s.name), np.ndarray) and not s.writes
         ]
-        wanted = result if result is not None else target.returned
-        # A comparison of an array with a text would be one of its elements.
-        numpy = wanted == "numpy" if isinstance(wanted, str) else wanted is np.ndarray
-        self._to_numpy = numpy and not target.backward and target.result is not None
         self._tried = bool(words)
         self._least = straight.least(target.device)
 
     def direct(self, values: Mapping[str, Any], result: Any) -> tuple[Straight, Launch] | None:
         """Return the straight kernel and its launch, or None where it was not made for such arguments."""
         kernel = self._straight
-        if kernel is None or self._uploads or self._to_numpy or self._target.control.policy.path == "slangpy":
+        if kernel is None or self._uploads or self._target.control.policy.path == "slangpy":
             return None
         launch = kernel.prepare(values, result)
         return None if launch is None or launch.count < self._least else (kernel, launch)
@@ -152,15 +148,13 @@ class Route:
             details.reason = _SMALL
         else:
             values = self._uploaded(call.values)
-            result = spy.Tensor if self._to_numpy else call.result
             if not self._tried:
-                self._make(values, result)
+                self._make(values, call.result)
             if self._straight is not None:
-                launch = self._straight.prepare(values, result)
+                launch = self._straight.prepare(values, call.result)
                 if launch is not None:
-                    made = self._start(self._straight, launch, call, details)
-                    return made.to_numpy() if self._to_numpy else made
-                details.reason = self._straight.reason(values, result)
+                    return self._start(self._straight, launch, call, details)
+                details.reason = self._straight.reason(values, call.result)
             else:
                 details.reason = self._reason
         return self._generated(call, shape, details)

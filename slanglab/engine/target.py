@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import slangpy as spy
 from slangpy.slangpy import Shape
 
@@ -126,6 +127,8 @@ class Target:
             forward = forward.modified(modifier, before, args, kwargs)
         changed: dict[str, Any] = {"node": node, "forward": forward, "modifiers": (*self.modifiers, modifier)}
         if modifier == "return_type":
+            if self.reads(args[0]):
+                changed["node"] = self.node  # slangpy's own would read natively
             return replace(self, **changed, returned=args[0])
         if modifier == "bind":
             return replace(self, **changed, this=args[0], this_first=False)
@@ -141,6 +144,21 @@ class Target:
         if not self.checked or not self.slang_function.have_return_value:
             return None
         return parameter("_result", self.slang_function.return_type, "out")
+
+    def reads(self, wanted: object) -> bool:
+        """Tell whether results are to be a numpy array that is read from a tensor.
+
+        slangpy's own way to an array blocks in native code until the kernel has ended, and fails for bools and single numbers.
+        What it has to say about results that make no array is left to it.
+        """
+        # A comparison of an array with a text would be one of its elements.
+        numpy = wanted == "numpy" if isinstance(wanted, str) else wanted is np.ndarray
+        spec = self.result if numpy and not self.backward else None
+        return (
+            spec is not None
+            and spec.kind in ("scalar", "vector", "matrix", "array")
+            and spec.dtype is not None
+        )
 
     def grouped(self, node: Any, shape: tuple[int, ...]) -> Any:
         """Return a node with a group shape."""

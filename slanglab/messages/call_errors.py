@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import cache
-from typing import Any, cast
+from typing import Any
 
 from slanglab import waiting
 from slanglab.errors import CallError, DeviceGoneError
@@ -17,6 +16,7 @@ from slanglab.messages import refused_arguments as arguments
 from slanglab.messages import refused_kernels as kernels
 from slanglab.messages.hints import python_hint
 from slanglab.messages.refusal import KernelError, Refusal, describe, first_line, text_of
+from slanglab.messages.slangpys import of_class
 from slanglab.text.diagnostics import Diagnostic
 
 __all__ = ["KernelError", "LostInCallError", "describe", "explain"]
@@ -62,16 +62,11 @@ def explain(
         return CallError(f"{function}: slangpy refused the call", function=function, details=details or None)
 
 
-@cache
-def _joined(ours: Any, theirs: Any) -> Any:
-    return type(ours.__name__, (ours, theirs), {"__module__": ours.__module__, "__doc__": ours.__doc__})
-
-
 def _as_slangpys(error: CallError, exc: BaseException) -> CallError:
     """Make an error one of slangpy's class too, so that code which catches that goes on working."""
-    theirs: Any = type(exc)
+    theirs = type(exc)
     if theirs.__module__.split(".", 1)[0] == "slangpy" and not isinstance(error, theirs):
-        error.__class__ = _joined(cast(Any, type(error)), theirs)
+        of_class(error, theirs)
         for name, value in vars(exc).items():
             error.__dict__.setdefault(name, value)
     return error

@@ -12,6 +12,7 @@ from slanglab.lab import current
 from slanglab.notebook import engines
 from slanglab.notebook.display import Formatters
 from slanglab.notebook.gone import names_on, variables
+from slanglab.notebook.holders import Holders
 from slanglab.notebook.magics import SlangMagics, lift_comments, wrap_errors
 from slanglab.notebook.old_calls import OldCalls
 from slanglab.notebook.work_line import WorkLine
@@ -29,6 +30,7 @@ class Extension:
         self._shell = shell
         self._lab = current()
         self._formatters = Formatters(shell)
+        self._holders = Holders(shell)
         self._old_calls = OldCalls(shell)
         self._magics = SlangMagics(shell, self._lab)
         self._work_line = WorkLine(shell) if WorkLine.fits(shell) else None
@@ -50,12 +52,14 @@ class Extension:
         self._lab.log.install()
         self._lab.mend()
         self._lab.succession.names = self._names
+        self._lab.succession.holders.append(self._holders.let_go)
 
     def unload(self) -> None:
         """Take back what `load` registered; the lab stays, so that a reload finds its device and cells."""
         engines.leave()
         self._lab.unmend()
         self._lab.succession.names = None
+        self._lab.succession.holders.remove(self._holders.let_go)
         self._lab.log.remove()
         SlangLabError.presenter = None
         GradCheck.drawer = None

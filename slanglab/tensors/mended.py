@@ -104,9 +104,12 @@ def _mended_to_numpy(self: Any) -> Any:
         return array
     storage = self.storage
     stored = np.frombuffer(storage.to_numpy().tobytes(), _stored_bool(storage))
-    strides = tuple(int(s) * stored.itemsize for s in self.strides.as_tuple())
-    where = np.lib.stride_tricks.as_strided(stored[int(self.offset) :], self.shape.as_tuple(), strides)
-    return where != 0
+    inner = self.dtype.shape.as_tuple()  # a bool3 has three
+    element = storage.struct_size
+    strides = [int(s) * element for s in self.strides.as_tuple()]
+    strides += [math.prod(inner[i + 1 :]) * stored.itemsize for i in range(len(inner))]
+    start = stored[int(self.offset) * element // stored.itemsize :]
+    return np.asarray(np.lib.stride_tricks.as_strided(start, (*self.shape.as_tuple(), *inner), strides) != 0)
 
 
 @functools.wraps(_own["to_torch"], updated=())

@@ -10,6 +10,7 @@ import base64
 import math
 import re
 import weakref
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +20,7 @@ from IPython.core.getipython import get_ipython
 from numpy.typing import NDArray
 
 from slanglab import elsewhere, look
+from slanglab.errors import DeviceGoneError
 from slanglab.tensors import difference, writes
 from slanglab.tensors import summary as summaries
 from slanglab.tensors.frames import choose
@@ -30,7 +32,7 @@ from slanglab.widgets.serving import Kinds
 from slanglab.widgets.shown import Shown
 from slanglab.widgets.static import SCALE, gradient_limit, is_image, tensor_png
 
-__all__ = ["TensorInspector", "inspect"]
+__all__ = ["TensorInspector", "inspect", "let_go"]
 
 _VERSION = 1
 """Of the `info` trait; `VERSION` in js/src/inspector/data.ts says the same."""
@@ -100,8 +102,8 @@ class TensorInspector(Comparing):
         self._seen = self._summed = 0.0
         self._read()
         outputs.sweep(_views)
-        super().__init__(info=self._describe())
         _views.add(self)
+        super().__init__(info=self._describe())
         if follow:
             writes.watch(tensor, self._written)
 
@@ -314,12 +316,41 @@ class TensorInspector(Comparing):
                 arrays["value.colors"] = picture.colors
         return meta, arrays
 
+    def let_go(self, devices: Sequence[Any]) -> None:
+        """Let go of tensors on devices that are to be closed; the view goes on showing what it shows."""
+        for name in ("_tensor", "_other", "_read_from"):
+            device = getattr(getattr(self, name), "device", None)
+            if any(device is closing for closing in devices):
+                setattr(self, name, _Gone())
+
     def close(self) -> None:
         """Take the view away and let go of the tensor."""
         writes.ignore(self)
         super().close()
         self._tensor = self._read_from = self._other = None
         self._pictures = None
+
+
+class _Gone:
+    """In the place of a tensor whose device was closed."""
+
+    device = None
+
+    def __getattr__(self, name: str) -> Any:
+        raise DeviceGoneError(
+            "the device that this tensor was on was closed", hint="make the tensor again, and show that"
+        )
+
+
+def let_go(devices: Sequence[Any]) -> Callable[[], None]:
+    """Make all views let go of what is on devices that are to be closed; return what is to be done afterwards: nothing."""
+    for view in list(_views):
+        view.let_go(devices)
+    return _nothing
+
+
+def _nothing() -> None:
+    pass
 
 
 @elsewhere.by_value

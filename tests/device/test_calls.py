@@ -6,6 +6,7 @@ import slangpy as spy
 
 import slanglab
 from slanglab.engine import quick
+from slanglab.engine.dispatch import ValueWarning
 from slanglab.errors import ArgumentError, CallError, NameNotFoundError
 
 SOURCE = """
@@ -328,6 +329,31 @@ def test_a_plan_for_rows_of_three_does_not_take_rows_of_two(device):
         m.doubled(slanglab.tensor(np.ones((4, 2), np.float32)))
 
 
+@pytest.mark.parametrize("broadcast", [False, True])
+def test_rows_of_three_for_vectors_of_four_end_in_zeros_and_their_gradient_comes_back_without_them(broadcast):
+    """slangpy reads the numbers that a row lacks from the next one, and behind the buffer in the last."""
+    m = slanglab.compile(
+        "[Differentiable] float weighted(float4 v) { return v.x + 2 * v.y * v.y + 3 * v.z + 5 * v.w; }",
+        "in_threes",
+    )
+    rows = np.random.default_rng().normal(size=(1 if broadcast else 4, 3)).astype(np.float32)
+    v = slanglab.tensor(rows)
+    if broadcast:
+        v, rows = v.broadcast_to((4, 3)), np.repeat(rows, 4, 0)
+    v = v.with_grads()
+    with pytest.warns(ValueWarning, match="argument v has rows of 3 numbers for a float4"):
+        y = m.weighted(v, _result="tensor")
+    expected = rows[:, 0] + 2 * rows[:, 1] ** 2 + 3 * rows[:, 2]
+    np.testing.assert_allclose(y.to_numpy(), expected, rtol=1e-5, atol=1e-6)
+    y = y.with_grads()
+    y.grad.copy_from_numpy(np.array([1, 2, 3, 4], np.float32))
+    with pytest.warns(ValueWarning, match="rows of 3"):
+        m.weighted.bwds(v, _result=y)
+    seeds = np.array([[1], [2], [3], [4]], np.float32)
+    by_hand = np.stack([np.ones(4), 4 * rows[:, 1], 3 * np.ones(4)], axis=1) * seeds
+    np.testing.assert_allclose(v.grad.to_numpy(), by_hand, rtol=1e-5, atol=1e-5)
+
+
 def test_generators_do_not_run_each_others_kernels():
     """slangpy writes `thread_id(1)` and a grid of one axis the same way, and takes one's kernel for the other."""
     module = slanglab.compile("int taken(int i) { return i; }", "generators")
@@ -337,3 +363,55 @@ def test_generators_do_not_run_each_others_kernels():
             slanglab.assign(whole, -1)
             module.taken(value, _result=whole)
             assert np.array_equal(whole.to_numpy(), np.arange(8))
+
+
+_RESULTS = """
+float f(float a) { return a; }
+float3 vector3(float a) { return a; }
+float2x3 wide(float a) { return float2x3(a, 2, 3, 4, 5, 6); }
+float[4] four(float a) { return { a, 1, 2, 3 }; }
+bool large(float a) { return a > 1; }
+bool3 flags(float a) { return bool3(a > 1, true, false); }
+int64_t whole(float a) { return int64_t(a); }
+half3 halves(float a) { return half3(a); }
+"""
+
+
+def _as_numpy(name, x):
+    x = np.asarray(x, np.float32)
+    a = x[..., None]
+    return {
+        "f": x,
+        "vector3": np.repeat(a, 3, -1),
+        "wide": np.concatenate([a, *(np.full_like(a, n) for n in range(2, 7))], -1).reshape(*x.shape, 2, 3),
+        "four": np.concatenate([a, *(np.full_like(a, n) for n in range(1, 4))], -1),
+        "large": x > 1,
+        "flags": np.concatenate([a > 1, np.full_like(a, 1, bool), np.full_like(a, 0, bool)], -1),
+        "whole": x.astype(np.int64),
+        "halves": np.repeat(a, 3, -1).astype(np.float16),
+    }[name]
+
+
+@pytest.mark.parametrize("name", ["f", "vector3", "wide", "four", "large", "flags", "whole", "halves"])
+@pytest.mark.parametrize("shape", [(), (7,), (3, 5), (0, 4), (400, 700)])
+def test_results_as_numpy(name, shape):
+    """slangpy reads them natively: not to be interrupted, and an error for bools and single numbers."""
+    function = slanglab.compile(_RESULTS, "results_as_numpy")[name]
+    x = np.random.default_rng().integers(0, 4, shape).astype(np.float32)
+    given = float(x) if shape == () else x
+    for wanted in (function.return_type(np.ndarray), function.return_type("numpy"), function):
+        options = {"_result": "numpy"} if wanted is function else {}
+        for _ in range(12):  # checked, planned, written out
+            found = wanted(given, **options)
+            assert isinstance(found, np.ndarray)
+            expected = _as_numpy(name, x)
+            assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+            assert np.array_equal(found, expected)
+
+
+def test_a_result_that_makes_no_array_is_refused_as_by_slangpy():
+    module = slanglab.compile(
+        "struct Pair { float a; int b; }; Pair pair(float a) { return { a, 1 }; }", "no_array"
+    )
+    with pytest.raises(CallError):
+        module.pair(np.ones(3, np.float32), _result="numpy")

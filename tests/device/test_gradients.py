@@ -5,6 +5,7 @@ import pytest
 import slangpy as spy
 
 import slanglab
+from slanglab.engine.dispatch import GradientWarning
 from slanglab.engine.plans import least
 from slanglab.errors import ArgumentError, CallError
 
@@ -104,6 +105,14 @@ def test_GA_03_a_result_without_a_gradient_is_refused(m):
     for other in (np.ones(2, np.float32), 1.0):
         with pytest.raises(CallError, match="no gradient to start from"):
             m.square.bwds(x, _result=other)
+
+
+def test_a_backward_call_of_numbers_alone_says_that_it_computes_nothing(m):
+    for _ in range(2):
+        with pytest.warns(GradientWarning, match="got numbers only"):
+            m.square.bwds(2.0, _result=1.0)
+    with pytest.raises(CallError, match="the seed is missing"):
+        m.square.bwds(2.0)
 
 
 def test_GA_04_a_missing_result_is_named(m):

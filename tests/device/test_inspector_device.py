@@ -7,6 +7,7 @@ import pytest
 import slangpy as spy
 
 import slanglab
+from slanglab.errors import DeviceGoneError
 from slanglab.tensors import summary as summaries
 from slanglab.tensors import writes
 from slanglab.tensors.difference import copy, difference
@@ -205,3 +206,18 @@ def test_torch_tensors_with_their_gradients():
     assert slanglab.summary(torch.eye(3).to_sparse()).value.maximum == 1
     with pytest.raises(slanglab.ArgumentError, match="no real numbers"):
         slanglab.summary(torch.zeros(2, dtype=torch.complex64))
+
+
+def test_a_view_outlives_the_device_of_its_tensor(device):
+    shown = slanglab.tensor(np.arange(12, dtype=np.float32).reshape(3, 4))
+    view = inspect(shown, "shown")
+    before = view.png
+    view.let_go([device])
+    assert view.png == before
+    with pytest.raises(DeviceGoneError, match="was closed"):
+        view.refresh()
+    view.close()
+    kept = inspect(slanglab.tensor([1.0]), "kept")
+    kept.let_go([])
+    kept.refresh()
+    kept.close()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import slangpy as spy
 
+import slanglab
 from slanglab.errors import ArgumentError
 from slanglab.tensors import mended
 
@@ -284,3 +285,12 @@ def test_from_numpy_takes_any_layout(device, rng, view):
     array = view(rng.normal(size=(6, 9)).astype(np.float32))
     array.flags.writeable = False
     assert np.array_equal(spy.Tensor.from_numpy(device, array).to_numpy(), array)
+
+
+def test_vectors_of_bools_come_back_with_their_axis(device, rng):
+    flags = slanglab.compile("bool3 flags(float3 v) { return v > 0; }", "mended_bool_vectors").flags
+    v = rng.normal(size=(5, 7, 3)).astype(np.float32)
+    made = flags(v, _result="tensor")
+    assert np.array_equal(made.to_numpy(), v > 0)
+    assert np.array_equal(made[2:, 3].to_numpy(), v[2:, 3] > 0)
+    assert np.array_equal(made.view((4,), (8,), 1).to_numpy(), (v > 0).reshape(-1, 3)[1::8][:4])

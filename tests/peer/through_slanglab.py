@@ -100,6 +100,7 @@ class _Cells:
                 lambda: [_TESTS],
                 lambda program: printing.flush(device, self.log),
                 Control(),
+                lambda: None,
             )
             device.register_device_close_callback(lambda _: self._sessions.pop(key, None))
         # A cell of its own for each module: slangpy.Module starts without kernels too.

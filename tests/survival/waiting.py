@@ -66,6 +66,7 @@ SITUATIONS = {
     "kernel of 20 s": "poly.slow(spy.grid((64,)), LONG, _result=o)\nsl.sync()",
     "read-back of a running kernel": "poly.slow(spy.grid((64,)), SOME, _result=o)\no.to_numpy()",
     "number from a running kernel": "poly.slow(1, SOME * 4)",
+    "array from a running kernel": "poly.slow(spy.grid((64,)), SOME * 4, _result='numpy')",
     "text of a running kernel's result": "poly.slow(spy.grid((64,)), SOME, _result=o)\nprint(o)",
     "read-backs, one after the other": "while True: big.to_numpy()",
     "calls, one after the other": "while True: poly.f(x).to_numpy()",
