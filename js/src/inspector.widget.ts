@@ -20,6 +20,8 @@ function render({ model, el }: RenderProps): () => void {
   const build = (): void => {
     const info = readInfo(model.get("info"));
     if (info && inspector?.update(info)) return;
+    const focused = (root.getRootNode() as Document | ShadowRoot).activeElement;
+    const label = focused && root.contains(focused) ? focused.getAttribute("aria-label") : null;
     root.replaceChildren();
     inspector = info && new Inspector(info, root, life.signal, inspector);
     if (!inspector)
@@ -28,6 +30,8 @@ function render({ model, el }: RenderProps): () => void {
       inspector.draw(Math.floor(root.clientWidth));
       inspector.start(channel);
     }
+    // The focus stays on the control that asked for another layout.
+    if (label) root.querySelector<HTMLElement>(`[aria-label="${CSS.escape(label)}"]`)?.focus();
   };
   build();
   follow(root, () => inspector?.draw(Math.floor(root.clientWidth)), life.signal);

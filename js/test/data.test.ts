@@ -273,3 +273,56 @@ test("an answer that never comes holds nothing up for good", () => {
   clock.advance(501);
   assert.deepEqual(sent, [1, 3]);
 });
+
+test("the code of axes that are drawn the other way round", () => {
+  const drawn = (shape: number[], row: number, col: number, channel: number | null): Store => {
+    const read = readInfo({
+      ...info,
+      shape,
+      axes: { row, col, channel },
+      to_numpy: ".to_numpy()",
+      components: 1,
+    });
+    assert.ok(read);
+    return new Store({ ...read, name: "t" }, {} as HTMLElement);
+  };
+  const turned = drawn([2, 3, 4], 2, 0, null);
+  assert.deepEqual(turned.size, { rows: 4, cols: 2 });
+  assert.equal(turned.code, "t.to_numpy()[:, 0, :].T");
+  turned.pooled = { axes: [1], by: "max" };
+  assert.equal(turned.code, "t.to_numpy()[:, :, :].max(axis=1).T");
+  assert.equal(drawn([2, 3, 4], 0, 2, null).code, "t[:, 0, :]");
+  assert.equal(drawn([5, 6, 3], 1, 0, 2).code, "t.to_numpy()[:, :, :].swapaxes(0, 1)");
+  assert.deepEqual(turned.place({ row: 3, col: 1 }), [1, 0, 3]);
+  assert.deepEqual(turned.cell([1, 0, 3]), { row: 3, col: 1 });
+});
+
+test("curves begin on a linear scale, and what is finite needs no flags", () => {
+  const read = readInfo({
+    ...info,
+    shape: [6],
+    form: "line",
+    axes: { row: null, col: 0, channel: null },
+    gradient: statistics,
+  });
+  assert.ok(read);
+  const { choices } = new Store(read, {} as HTMLElement);
+  assert.deepEqual(
+    [choices.value.scale, choices.gradient.scale, choices.gradient.range],
+    ["linear", "linear", "data"],
+  );
+  const mean = new Float32Array([1, 2, 3]);
+  const message = decode(
+    {
+      kind: "picture",
+      meta: { value: { block: [1, 1], window: [0, 0, 1, 3] } },
+      arrays: [{ name: "value.mean", dtype: "float32", shape: [1, 3] }],
+    },
+    [new DataView(mean.buffer)],
+  );
+  assert.ok(message);
+  const layer = Layer.read(message, "value");
+  assert.ok(layer?.finite);
+  assert.deepEqual(layer.notFinite(), []);
+  assert.deepEqual([...layer.flags], [0, 0, 0]);
+});

@@ -48,12 +48,13 @@ def choose(
     cols: int,
     window: Window | None,
     pooled: tuple[int, ...] = (),
+    axes: tuple[int, int] | None = None,
 ) -> Choice:
     """Choose rows, columns and channels of a picture.
 
     Axes that `index` does not fix are free. The last free axis is the channels if its size is 3 or 4, two more are
     free and the elements are no vectors themselves; the last two of the others are rows and columns, those before them
-    stay at 0.
+    stay at 0. `axes` says rows and columns otherwise; a last axis of size 3 or 4 that is none of the two is the channels then too.
 
     Parameters
     ----------
@@ -69,6 +70,8 @@ def choose(
         row0, row1, column0, column1; parts outside are cut off. None: all.
     pooled : tuple of int
         Axes to reduce; what `index` says of them does not matter.
+    axes : (int, int), optional
+        The axes drawn down and across; what `index` says of them does not matter.
 
     Raises
     ------
@@ -83,6 +86,14 @@ def choose(
             argument="index",
             given=f"shape {shape}",
         )
+    if axes is not None and not (
+        axes[0] != axes[1] and all(0 <= axis < len(shape) and axis not in pooled for axis in axes)
+    ):
+        raise ArgumentError(
+            f"A picture has two different axes that are not reduced, not {axes}.",
+            argument="axes",
+            given=f"shape {shape}",
+        )
     free: list[int] = []
     fixed = [0] * len(shape)
     if any(not 0 <= axis < len(shape) for axis in pooled):
@@ -93,7 +104,7 @@ def choose(
         at = index[axis] if axis < len(index) else None
         if axis in pooled:
             continue
-        if at is None:
+        if at is None or (axes is not None and axis in axes):
             free.append(axis)
         elif -size <= at < size:
             fixed[axis] = at % size
@@ -106,6 +117,10 @@ def choose(
     channel = free.pop() if not vector and len(free) >= 3 and shape[free[-1]] in (3, 4) else None
     column = free[-1] if free else None
     row = free[-2] if len(free) > 1 else None
+    if axes is not None:
+        row, column = axes
+        if channel in axes:
+            channel = None
     height = 1 if row is None else shape[row]
     width = 1 if column is None else shape[column]
     top, bottom, left, right = (0, height, 0, width) if window is None else window

@@ -115,6 +115,7 @@ def picture(
     gradient: bool = False,
     field: str | None = None,
     pooled: tuple[int, ...] = (),
+    axes: tuple[int, int] | None = None,
 ) -> Picture:
     """Return two axes of a tensor, reduced to at most rows x cols texels.
 
@@ -131,6 +132,8 @@ def picture(
         row0, row1, column0, column1 of the elements shown. Default: all.
     pooled : tuple of int
         Axes to reduce: each texel's mean, extremes and flags are over all elements along them.
+    axes : (int, int), optional
+        The axes that are rows and columns, where they are not the last two free ones.
 
     Returns
     -------
@@ -146,9 +149,9 @@ def picture(
     """
     source = sources.source(tensor, field, gradient)
     if isinstance(source, View):
-        choice = choose(source.axes.shape, bool(source.inner.shape), index, rows, cols, window, pooled)
+        choice = choose(source.axes.shape, bool(source.inner.shape), index, rows, cols, window, pooled, axes)
         return passes.picture(source.storage.device, source.storage, source.form, _frame(source, choice))
-    return host.picture(source, choose(source.shape, False, index, rows, cols, window, pooled))
+    return host.picture(source, choose(source.shape, False, index, rows, cols, window, pooled, axes))
 
 
 def nonfinite(
@@ -186,12 +189,13 @@ def elements(
     window: Window | None = None,
     gradient: bool = False,
     field: str | None = None,
+    axes: tuple[int, int] | None = None,
 ) -> NDArray[Any]:
     """Return the exact elements of a picture's window, in their own type.
 
     Parameters
     ----------
-    tensor, index, window, gradient, field
+    tensor, index, window, gradient, field, axes
         As for `picture`.
 
     Returns
@@ -201,9 +205,9 @@ def elements(
     """
     source = sources.source(tensor, field, gradient)
     if isinstance(source, View):
-        choice = choose(source.axes.shape, bool(source.inner.shape), index, 1, 1, window)
+        choice = choose(source.axes.shape, bool(source.inner.shape), index, 1, 1, window, (), axes)
         return passes.gather(source.storage.device, passes.window(source, _frame(source, choice)))
-    choice = choose(source.shape, False, index, 1, 1, window)
+    choice = choose(source.shape, False, index, 1, 1, window, (), axes)
     part = host.window(source, choice).copy()
     return part[:, :, 0] if choice.channel is None else part
 

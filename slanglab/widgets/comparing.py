@@ -10,14 +10,18 @@ from typing import Any
 from slanglab.errors import ArgumentError, SlangLabError
 from slanglab.tensors import difference
 from slanglab.tensors import spread as spreads
-from slanglab.widgets import vector
+from slanglab.tensors.frames import choose
+from slanglab.widgets import vector, wire
 from slanglab.widgets.serving import Serving
-from slanglab.widgets.shown import as_numpy
+from slanglab.widgets.shown import Shown, as_numpy
 
 __all__ = ["Comparing"]
 
-_LIVE = 0.036
+_LIVE = 0.025
 """Seconds from one look at a tensor that calls write to the next, at least; and most of the time is the calls'."""
+
+_WHOLE = 0.25
+"""Seconds from one look at all of it, with statistics and histograms, to the next, while pictures alone follow what calls write."""
 
 
 class Comparing(Serving):
@@ -28,6 +32,7 @@ class Comparing(Serving):
         "show": "_serve_show",
         "pin": "_serve_pin",
         "save": "_serve_save",
+        "axes": "_serve_axes",
     }
 
     _tensor: Any
@@ -41,6 +46,8 @@ class Comparing(Serving):
     """Whether the tensor may hold something else than what is shown."""
     _seen: float
     """When the next look may be."""
+    _summed: float
+    """When the next look may be one at all of it."""
     png: Any
     _reread: Callable[[], None]
 
@@ -51,24 +58,43 @@ class Comparing(Serving):
         started = time.monotonic()
         self._stale = False
         self._reread()
+        taken = self._pause(started)
+        self._summed = started + taken + max(_WHOLE, 6 * taken)
+
+    def _pause(self, started: float) -> float:
+        """Leave the calls most of the time after a look that began at `started`; return how long it took."""
         ended = time.monotonic()
-        self._seen = ended + max(_LIVE - (ended - started), 1.5 * (ended - started))
+        taken = ended - started
+        self._seen = ended + max(_LIVE - taken, min(1.5 * taken, taken + _LIVE))
+        return taken
+
+    def _glance(self) -> None:
+        """Show the picture on the screen as it is now, without its statistics: these follow when calls have ended, or later."""
+        started = time.monotonic()
+        shown = self._shown
+        window = shown.window if self._form == "picture" else None
+        meta, arrays = self._frame(shown, *self._take_pictures(shown, window), live=True)
+        self.push("picture", meta, arrays)
+        self._pause(started)
 
     def _written(self) -> None:
         """Look again, after a call that may have written the tensor: now, or soon if the last look was just now."""
         if self._tensor is None:
             return
-        left = self._seen - time.monotonic()
+        now = time.monotonic()
         # A view that has not drawn the last frame yet would not show this one.
-        if left <= 0 and self._gate.open:
-            self._look_again()
-            return
+        if self._seen <= now and self._gate.open:
+            if now >= self._summed or self._pictures is None or self._what == "difference":
+                self._look_again()
+                return
+            self._try(self._glance)
         if self._stale:
             return
-        # The loop gets to it when the cell has ended: the last state is always shown.
+        # The loop gets to it when the cell has ended: the last state is always shown, with its statistics.
         self._stale = True
         if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._loop.call_later, max(left, _LIVE), self._catch_up)
+            wait = max(self._summed - now, _LIVE)
+            self._loop.call_soon_threadsafe(self._loop.call_later, wait, self._catch_up)
 
     def _catch_up(self) -> None:
         if self._stale and self._tensor is not None:
@@ -79,6 +105,31 @@ class Comparing(Serving):
             self.refresh()
         except Exception as error:
             self._trouble(error)
+
+    # ----- axes -----
+
+    @property
+    def axes(self) -> tuple[int | None, int | None]:
+        """The axes that are drawn down and across; None where there is none. Assign a pair to choose others."""
+        return self._choice.row, self._choice.column
+
+    @axes.setter
+    def axes(self, axes: tuple[int, int]) -> None:
+        shape = self.summary.shape
+        down, across = axes
+        chosen = int(down) % max(len(shape), 1), int(across) % max(len(shape), 1)
+        # Says what cannot be drawn before anything is changed.
+        choose(shape, False, (), 1, 1, None, (), chosen)
+        self._axes = chosen
+        index = tuple(0 if axis in chosen else at for axis, at in enumerate(self._shown.index))
+        self._shown = Shown(index, choices=self._shown.choices)
+        self.refresh()
+
+    def _serve_axes(self, content: Mapping[str, Any]) -> None:
+        """Draw other axes, or the same ones the other way round."""
+        axes = wire.naturals(content.get("axes"), 2)
+        if axes is not None and axes[0] != axes[1] and max(axes) < len(self.summary.shape):
+            self._try(lambda: setattr(self, "axes", axes))
 
     # ----- comparing -----
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import traitlets
+from IPython.core.getipython import get_ipython
 from numpy.typing import NDArray
 
 from slanglab import elsewhere, look
@@ -25,7 +26,7 @@ from slanglab.tensors import summary as summaries
 from slanglab.tensors.frames import choose
 from slanglab.tensors.records import Picture, Summary
 from slanglab.tensors.wording import dtype_name, summary_text
-from slanglab.widgets import wire
+from slanglab.widgets import outputs, wire
 from slanglab.widgets.comparing import Comparing
 from slanglab.widgets.serving import Kinds
 from slanglab.widgets.shown import Shown
@@ -43,6 +44,9 @@ _FEW = 64
 """Elements that the text twin writes out."""
 
 _FLOATS = re.compile(r"(float|half|double)(\d(x\d)?)?$")
+_views: weakref.WeakSet[TensorInspector] = weakref.WeakSet()
+"""The views that were opened, as long as they live."""
+
 _SINGLE = {"float", "half", "bool", "int8_t", "uint8_t", "int16_t", "uint16_t"}
 """Scalar types whose every value is a float32: an exact picture of them holds the elements themselves."""
 
@@ -58,6 +62,8 @@ class TensorInspector(Comparing):
         The variable's name, shown and used in the code line.
     follow : bool
         Read the tensor again after calls that may have written it.
+    axes : (int, int), optional
+        The axes that are drawn down and across.
 
     Attributes
     ----------
@@ -76,17 +82,26 @@ class TensorInspector(Comparing):
 
     info = traitlets.Dict().tag(sync=True)
 
-    def __init__(self, tensor: Any, name: str | None = None, *, follow: bool = True) -> None:
+    def __init__(
+        self,
+        tensor: Any,
+        name: str | None = None,
+        *,
+        follow: bool = True,
+        axes: tuple[int, int] | None = None,
+    ) -> None:
         self._tensor: Any = tensor
         self._name = name or ""
         self._other: Any = None
         self._other_name = ""
         self._what = "tensor"
         self._read_from: Any = tensor
+        self._axes = axes
         self._shown = Shown()
         self._stale = False
-        self._seen = 0.0
+        self._seen = self._summed = 0.0
         self._read()
+        outputs.sweep(_views)
         _views.add(self)
         super().__init__(info=self._describe())
         if follow:
@@ -105,7 +120,7 @@ class TensorInspector(Comparing):
         count = math.prod(shape)
         value = self.summary.value
         self._components = value.count // count if value is not None and count else 1
-        self._choice = choose(shape, self._components > 1, (), _TEXELS, _TEXELS, None)
+        self._choice = choose(shape, self._components > 1, (), _TEXELS, _TEXELS, None, (), self._axes)
         if self._choice.channel is not None:
             self._components = shape[self._choice.channel]
         if len(self._shown.index) != len(shape) or not self._inside(self._shown.index):
@@ -135,8 +150,8 @@ class TensorInspector(Comparing):
         at = self._free(shown.index)
 
         def take(gradient: bool) -> Picture:
-            options: dict[str, Any] = {"index": at, "window": window, "gradient": gradient}
-            return summaries.picture(self._read_from, rows, columns, pooled=shown.pooled, **options)
+            options: dict[str, Any] = {"window": window, "gradient": gradient, "axes": self._axes}
+            return summaries.picture(self._read_from, rows, columns, index=at, pooled=shown.pooled, **options)
 
         return take(False), take(True) if self.summary.gradient is not None else None
 
@@ -213,7 +228,9 @@ class TensorInspector(Comparing):
     def _all(self, gradient: bool) -> NDArray[Any]:
         """Return all elements, for a small tensor: slice by slice, as the views see them."""
         shape = self.summary.shape
-        drawn = (self._choice.row, self._choice.column, self._choice.channel)
+        # Whatever axes the reader chose: those that are drawn first keep their order.
+        choice = choose(shape, self._choice.channel is None and self._components > 1, (), 1, 1, None)
+        drawn = (choice.row, choice.column, choice.channel)
         lead = [n for axis, n in enumerate(shape) if axis not in drawn]
         parts = []
         for at in np.ndindex(*lead):
@@ -235,6 +252,10 @@ class TensorInspector(Comparing):
         return f"TensorInspector({self.text.splitlines()[0]})"
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        outputs.show(self, get_ipython())
+        return self.bundle(**kwargs)
+
+    def bundle(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the widget with its twins. No text/html: JupyterLab would prefer it to the PNG in a saved notebook."""
         data: dict[str, Any] = {}
         metadata: dict[str, Any] = {}
@@ -267,9 +288,12 @@ class TensorInspector(Comparing):
             self.push("picture", meta, arrays)
 
     def _frame(
-        self, shown: Shown, value: Picture, gradient: Picture | None
+        self, shown: Shown, value: Picture, gradient: Picture | None, *, live: bool = False
     ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return pictures as a message; `live`: one of many that follow each other, so only what is drawn."""
         meta: dict[str, Any] = {"index": list(shown.index)}
+        if live:
+            meta["live"] = True
         if shown.pooled:
             meta["pooled"] = {"axes": list(shown.pooled), "by": shown.by}
         arrays: dict[str, NDArray[Any]] = {}
@@ -282,9 +306,10 @@ class TensorInspector(Comparing):
                 "window": [row0, column0, row1 - row0, column1 - column0],
             }
             arrays[f"{kind}.mean"] = picture.maximum if shown.by == "max" and shown.pooled else picture.mean
-            arrays[f"{kind}.flags"] = picture.flags
+            if picture.flags.any():
+                arrays[f"{kind}.flags"] = picture.flags
             # Of single elements the range is the mean.
-            if not picture.exact or self._components > 1:
+            if not live and (not picture.exact or self._components > 1):
                 arrays[f"{kind}.minimum"] = picture.minimum
                 arrays[f"{kind}.maximum"] = picture.maximum
             if kind == "value" and picture.colors is not None and self.info["image"]:
@@ -317,9 +342,6 @@ class _Gone:
         )
 
 
-_views: weakref.WeakSet[TensorInspector] = weakref.WeakSet()
-
-
 def let_go(devices: Sequence[Any]) -> Callable[[], None]:
     """Make all views let go of what is on devices that are to be closed; return what is to be done afterwards: nothing."""
     for view in list(_views):
@@ -332,7 +354,13 @@ def _nothing() -> None:
 
 
 @elsewhere.by_value
-def inspect(tensor: Any, name: str | None = None, *, follow: bool = True) -> TensorInspector:
+def inspect(
+    tensor: Any,
+    name: str | None = None,
+    *,
+    follow: bool = True,
+    axes: tuple[int, int] | None = None,
+) -> TensorInspector:
     """Open a view of a tensor and its gradient.
 
     Parameters
@@ -342,10 +370,13 @@ def inspect(tensor: Any, name: str | None = None, *, follow: bool = True) -> Ten
         The variable's name, for the head and the code line.
     follow : bool
         Read the tensor again after calls that may have written it; `refresh` reads it in any case.
+    axes : (int, int), optional
+        The axes that are drawn down and across; else the last two, and a last one of size 3 or 4 as colours. `w.axes = ...`
+        chooses others later.
 
     Returns
     -------
     TensorInspector
         Shown when it is the last line of a cell. `close()` lets go of the tensor.
     """
-    return TensorInspector(tensor, name, follow=follow)
+    return TensorInspector(tensor, name, follow=follow, axes=axes)

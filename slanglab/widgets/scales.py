@@ -88,9 +88,18 @@ def _range(choice: Choice, known: Statistics | None, spread: Spread | None) -> t
 
 
 def scale(
-    choice: Choice, known: Statistics | None, limit: float, spread: Spread | None, centred: bool
+    choice: Choice,
+    known: Statistics | None,
+    limit: float,
+    spread: Spread | None,
+    centred: bool,
+    *,
+    curve: bool = False,
 ) -> Scale:
-    """Return the scale of a choice; the parameters are those of `centred_limit`, `spread` of the numbers themselves if not centred."""
+    """Return the scale of a choice; the parameters are those of `centred_limit`, `spread` of the numbers themselves if not centred.
+
+    Of a curve whose numbers are all positive a symlog scale shows every decade.
+    """
     if choice.scale == "rank" and centred and spread is not None:
         return _ranked(spread)
     if centred:
@@ -100,7 +109,7 @@ def scale(
         low, high = _range(choice, known, spread)
     if choice.scale == "linear":
         return Scale(low, high, lambda x: _linear(x, low, high), (low, low / 2 + high / 2, high))
-    threshold = max(abs(low), abs(high)) * THRESHOLD
+    threshold = low if curve and low > 0 else max(abs(low), abs(high)) * THRESHOLD
     if not (high > low and threshold > 0):
         return Scale(low, high, lambda x: _linear(x, low, high), (low,))
     bottom, top = math.asinh(low / threshold), math.asinh(high / threshold)

@@ -56,6 +56,8 @@ class Serving(SlangWidget):
     _read_from: Any
     """The tensor whose numbers are shown: the one looked at, a copy of it, or a difference."""
     _choice: Frame
+    _axes: tuple[int, int] | None
+    """The axes drawn down and across, where somebody chose them."""
     _shown: Shown
     _form: str
     _pictures: tuple[Picture, Picture | None] | None
@@ -164,12 +166,16 @@ class Serving(SlangWidget):
         at = self._free(shown.index)
         if shown.pooled:
             rows, columns = window[1] - window[0], window[3] - window[2]
-            options: dict[str, Any] = {"index": at, "window": window, "gradient": gradient}
-            found = summaries.picture(self._read_from, rows, columns, pooled=shown.pooled, **options)
+            options: dict[str, Any] = {"window": window, "gradient": gradient, "axes": self._axes}
+            found = summaries.picture(
+                self._read_from, rows, columns, index=at, pooled=shown.pooled, **options
+            )
             reduced = found.maximum if shown.by == "max" else found.mean
             # Blocks without a finite element have no mean.
             return reduced[..., None]
-        exact = summaries.elements(self._read_from, index=at, window=window, gradient=gradient)
+        exact = summaries.elements(
+            self._read_from, index=at, window=window, gradient=gradient, axes=self._axes
+        )
         return exact.reshape(*exact.shape[:2], -1)[..., :_COMPONENTS]
 
     def _free(self, index: tuple[int, ...]) -> tuple[int | None, ...]:

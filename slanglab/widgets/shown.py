@@ -114,12 +114,15 @@ class Shown:
             else:
                 parts.append(":" if axis in (row, column, channel) or axis in self.pooled else str(at))
         place = f"[{', '.join(parts)}]" if parts else ""
+        turned = ""
+        if row is not None and column is not None and row > column:
+            turned = ".T" if channel is None else ".swapaxes(0, 1)"
         if not self.pooled:
-            return base + place
+            return base + (suffix if turned else "") + place + turned
         # Axes that an index has taken away are not counted any more.
         kept = [axis for axis, part in enumerate(parts) if ":" in part]
         axes = tuple(kept.index(axis) for axis in self.pooled)
-        return f"{base}{suffix}{place}.{self.by}(axis={axes[0] if len(axes) == 1 else axes})"
+        return f"{base}{suffix}{place}.{self.by}(axis={axes[0] if len(axes) == 1 else axes}){turned}"
 
 
 def as_numpy(tensor: Any) -> str:

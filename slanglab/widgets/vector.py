@@ -6,6 +6,7 @@ It is drawn on the light page. Text is escaped; nothing is fetched.
 from __future__ import annotations
 
 import base64
+import math
 import re
 from collections.abc import Mapping, Sequence
 
@@ -72,12 +73,13 @@ def tensor_svg(
     bottom = top
     for at, (kind, picture, statistics) in enumerate(panels):
         centred = kind == "gradient" or signed
-        choice = choices.get(kind) or Choice(*(("symlog", "99.9") if centred else ("linear", "data")))
+        usual = ("symlog", "99.9") if centred and not line else ("linear", "data")
+        choice = choices.get(kind) or Choice(*usual)  # type: ignore[arg-type]
         limit = gradient_limit(summary) if kind == "gradient" else 0.0
-        drawn_on = scale(choice, statistics, limit, spreads.get(kind), centred)
+        drawn_on = scale(choice, statistics, limit, spreads.get(kind), centred, curve=line)
         numbers = picture.maximum if by == "max" else picture.mean
         if line:
-            bottom = _curve(parts, bottom, kind, numbers, picture, centred)
+            bottom = _curve(parts, bottom, kind, numbers, picture, drawn_on, centred)
             continue
         width = (_WIDTH - _GAP) / 2
         x = at * (width + _GAP)
@@ -243,7 +245,13 @@ def _places(first: int, end: int, about: int) -> list[int]:
 
 
 def _curve(
-    parts: list[str], y: float, kind: str, numbers: NDArray[np.float32], picture: Picture, centred: bool
+    parts: list[str],
+    y: float,
+    kind: str,
+    numbers: NDArray[np.float32],
+    picture: Picture,
+    drawn_on: Scale,
+    centred: bool,
 ) -> float:
     """Draw a tensor of one axis as a curve; return where it ends."""
     _head(parts, 0, y + 10, kind)
@@ -253,20 +261,22 @@ def _curve(
         float(_LEFT),
         float(_WIDTH - _LEFT - 6),
     )
-    known = numbers[0][np.isfinite(numbers[0])].astype(np.float64)
-    low, most = (float(known.min()), float(known.max())) if len(known) else (-1.0, 1.0)
-    if centred:
-        most = max(abs(low), abs(most)) or 1.0
-        low = -most
-    if low == most:
-        low, most = low - (abs(low) or 1) / 2, most + (abs(most) or 1) / 2
+
+    def height(x: NDArray[np.float64]) -> NDArray[np.float64]:
+        # What is out of range is drawn at the edge.
+        return top + high - np.clip(drawn_on.to(x), 0, 1) * high
+
     count = picture.window[3] - picture.window[2]
     block = picture.block[1]
     starts = np.arange(numbers.shape[1]) * block
     x = left + (starts + np.minimum(starts + block, count) - 1) / 2 / max(count - 1, 1) * wide
-    heights = top + high - (numbers[0].astype(np.float64) / 2 - low / 2) / (most / 2 - low / 2) * high
-    for number in (most, (low + most) / 2 if centred else low):
-        at = top + high - (number / 2 - low / 2) / (most / 2 - low / 2) * high
+    heights = height(numbers[0].astype(np.float64))
+    middle, last = float(height(np.zeros(1))[0]), math.inf
+    for number in drawn_on.ticks:
+        at = float(height(np.full(1, number))[0])
+        if abs(last - at) < 14:
+            continue
+        last = at
         parts.append(_rectangle(left, at, wide, 1, "edge" if centred and number == 0 else "line"))
         parts.append(_text(left - 6, at + 4, _short(number), 11, color="ink2", anchor="end"))
     path = ""
@@ -280,7 +290,6 @@ def _curve(
         f'<path d="{path}" fill="none" stroke="{color}" stroke-width="1.75" stroke-linejoin="round"/>'
     )
     for at in np.flatnonzero(picture.flags[0])[:_MARKS].tolist():
-        middle = top + high - (0 / 2 - low / 2) / (most / 2 - low / 2) * high
         parts.append(
             _mark(int(picture.flags[0, at]), float(x[at]), min(max(middle, top + 6), top + high - 6), 4)
         )

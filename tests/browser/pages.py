@@ -124,6 +124,12 @@ class Server:
         name = "JupyterLab Dark" if dark else "JupyterLab Light"
         (self._settings / "themes.jupyterlab-settings").write_text(json.dumps({"theme": name}))
 
+    def save_widgets(self, saved: bool) -> None:
+        """Choose whether pages that open from now on save the state of widgets with a notebook."""
+        folder = self._settings.parent.parent / "@jupyter-widgets" / "jupyterlab-manager"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "plugin.jupyterlab-settings").write_text(json.dumps({"saveState": saved}))
+
     def stop(self) -> None:
         self._process.terminate()
         try:
@@ -154,6 +160,7 @@ class NotebookPage:
     def __init__(self, page: Page, server: Server, cells: list[str] | Path, name: str) -> None:
         self.page = page
         self.server = server
+        self.file = server.root / name
         self.console: list[str] = []
         self.elsewhere: list[str] = []
         """Requests to other places than the server."""
@@ -226,6 +233,31 @@ class NotebookPage:
         self.page.locator(".jp-Dialog .jp-mod-accept").click()
         self.page.evaluate("() => window.__done.then(() => null)")
         self.wait_idle()
+
+    def restart(self) -> None:
+        """Restart the kernel, by the menu's command and its dialog, and run nothing."""
+        self.page.evaluate(
+            "() => { window.__done = window.jupyterapp.commands.execute('kernelmenu:restart') }"
+        )
+        self.page.locator(".jp-Dialog .jp-mod-accept").click()
+        self.page.evaluate("() => window.__done.then(() => null)")
+        self.wait_idle()
+
+    def save(self) -> int:
+        """Save the notebook and return the bytes of its file."""
+        self.command("docmanager:save")
+        return self.file.stat().st_size
+
+    def reload(self, *, changed: bool = False) -> None:
+        """Open the saved file anew, with a new kernel; `changed`: as one that came from elsewhere, which is not trusted."""
+        self.page.evaluate(
+            "window.jupyterapp.shell.currentWidget?.sessionContext.shutdown().then(() => null)"
+        )
+        if changed:
+            found = json.loads(self.file.read_text())
+            found["metadata"]["came from"] = "elsewhere"
+            self.file.write_text(json.dumps(found))
+        self._open(self.file.name)
 
     def wait_idle(self) -> None:
         """Wait until the kernel has nothing to do."""

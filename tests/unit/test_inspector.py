@@ -415,3 +415,75 @@ def test_names() -> None:
     value = np.zeros(3)
     assert automatic.name_of(value, {"_": value, "_3": value, "y": value.copy(), "x": value}) == "x"
     assert automatic.name_of(value, {"_": value}) == ""
+
+
+class Events:
+    """The events of a shell."""
+
+    def __init__(self) -> None:
+        self.callbacks: list[Any] = []
+
+    def register(self, _name: str, callback: Any) -> None:
+        self.callbacks.append(callback)
+
+
+def test_a_view_that_is_held_goes_with_its_last_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    from slanglab.widgets import inspector as module
+
+    events = Events()
+    current: dict[str, Any] = {}
+    monkeypatch.setattr(module, "get_ipython", lambda: current["shell"])
+
+    def run(cell: str, execution: str, *views: TensorInspector) -> None:
+        current["shell"] = shell(cell, execution)
+        current["shell"].events = events
+        for view in views:
+            view._repr_mimebundle_()
+        for callback in events.callbacks:
+            callback(None)
+
+    one, two, three = (inspect(np.zeros(3)) for _ in range(3))
+    run("a", "1", one, two)
+    run("a", "2", one, two)
+    assert one.comm is not None
+    assert two.comm is not None
+    run("b", "3", two)
+    run("a", "4", three)
+    assert len(events.callbacks) == 1
+    # The second is still shown by the other cell.
+    assert one.comm is None
+    assert two.comm is not None
+    run("b", "5", three)
+    assert two.comm is None
+    assert three.comm is not None
+    three.close()
+
+
+def test_what_the_host_has_closed_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    value = np.zeros(3)
+    view = inspect(value)
+    view.comm._closed = True
+    inspect(value).close()
+    assert view.comm is None
+
+
+def test_NB_02_a_hundred_runs_leave_nothing_alive() -> None:
+    alive: list[weakref.ref[TensorInspector]] = []
+    value = np.zeros((4, 4), np.float32)
+    ipywidgets.Widget.close_all()
+    before = len(dict(module_instances()))
+    for run in range(100):
+        automatic.mimebundle(value, shell("hundred", f"run {run}"))
+        alive += [weakref.ref(w) for w in dict(module_instances()).values() if isinstance(w, TensorInspector)]
+    automatic.mimebundle(value, shell("hundred", "the last"))
+    gc.collect()
+    assert len(alive) == 100
+    assert [r for r in alive if r() is not None] == []
+    # The inspector that is shown, and its layout.
+    assert len(dict(module_instances())) == before + 2
+
+
+def module_instances() -> Any:
+    from ipywidgets.widgets import widget as module
+
+    return module._instances

@@ -35,7 +35,8 @@ def test_an_axis_reduced(rng: np.random.Generator) -> None:
         arrays = view.arrays(frame)
         assert np.allclose(arrays["value.mean"], expected, rtol=1e-6, atol=1e-7)
         assert np.allclose(arrays["value.minimum"], np.nanmin(rest, axis=0))
-        assert (arrays["value.flags"] > 0).sum() == np.isnan(rest).sum()
+        # No flags are sent where all is finite.
+        assert (arrays.get("value.flags", np.zeros(1)) > 0).sum() == np.isnan(rest).sum()
     # A window of it is reduced too.
     (frame,) = view.say(
         kind="slice", index=[0, 0, 0, 0], pooled={"axes": [0, 1], "by": "max"}, window=[1, 2, 3, 3]
@@ -206,6 +207,20 @@ def test_a_view_follows_what_is_written(monkeypatch: pytest.MonkeyPatch) -> None
     value[:] = 2
     writes.wrote(value)
     assert inspector.info["value"]["maximum"] == 1
+    # Then the picture follows alone, as little of it as is drawn, and the statistics when the calls have ended.
+    inspector._gate.reopen()
+    view.messages.clear()
+    inspector._seen = 0.0
+    writes.wrote(value)
+    (frame,) = view.messages
+    assert frame["meta"]["live"]
+    assert set(view.arrays(frame)) == {"value.mean"}
+    assert (view.arrays(frame)["value.mean"] == 2).all()
+    assert inspector.info["value"]["maximum"] == 1
+    # Not before the view has drawn it.
+    inspector._seen = 0.0
+    writes.wrote(value)
+    assert len(view.messages) == 1
     inspector._catch_up()
     assert inspector.info["value"]["maximum"] == 2
     inspector.close()
@@ -222,3 +237,71 @@ def test_a_view_nobody_holds_is_not_kept_by_what_it_follows() -> None:
     assert len(writes.watched) == before + 1
     inspector.close()
     assert len(writes.watched) == before
+
+
+@pytest.mark.parametrize("axes", [(0, 1), (1, 0), (2, 0), (3, 1), (2, 3), (3, 2)])
+def test_the_axes_that_are_drawn(axes: tuple[int, int], rng: np.random.Generator) -> None:
+    value = rng.normal(size=(2, 5, 4, 3)).astype(np.float32)
+    value[1, 2, 3, 0] = np.nan
+    inspector = inspect(value, "t")
+    view = View(inspector)
+    view.say(kind="axes", axes=list(axes))
+    assert inspector.axes == axes
+    named = inspector.info["axes"]
+    assert (named["row"], named["col"]) == axes
+    assert named["channel"] == (None if 3 in axes else 3)
+    index = [0 if axis in (*axes, named["channel"]) else 1 for axis in range(4)]
+    (frame,) = view.say(kind="slice", index=index)
+    # The code gives the numbers of the picture.
+    expected = eval(inspector.code, {"t": value})
+    if named["channel"] is not None:
+        expected = expected.mean(axis=2)
+    assert np.allclose(view.arrays(frame)["value.mean"], expected, equal_nan=True, atol=1e-6)
+    place = [1 if axis != named["channel"] else 0 for axis in range(4)]
+    (answer,) = view.say(kind="element", index=place[: 4 - (named["channel"] is not None)])
+    assert answer["meta"]["value"][0] == float(value[1, 1, 1, place[3]])
+    window = [0, 0, value.shape[axes[0]], value.shape[axes[1]]]
+    (cells,) = view.say(kind="cells", index=index, window=window)
+    # A channel for each number of an element.
+    found = view.arrays(cells)["value"]
+    found = found.squeeze(-1) if named["channel"] is None else found
+    assert np.array_equal(found, eval(inspector.code, {"t": value}), equal_nan=True)
+
+
+def test_axes_that_cannot_be_drawn_change_nothing() -> None:
+    inspector = inspect(np.zeros((2, 3, 4)), "t", axes=(0, 2))
+    view = View(inspector)
+    for bad in (None, [0], [0, 0], [0, 3], [-1, 0], ["0", 1], [0.0, 1]):
+        assert view.say(kind="axes", axes=bad) == []
+        assert inspector.axes == (0, 2)
+    with pytest.raises(ArgumentError, match="two different axes"):
+        inspector.axes = (1, -2)
+    with pytest.raises(ArgumentError):
+        inspect(np.zeros(3), axes=(0, 1))
+    assert inspector.code == "t[:, 0, :]"
+    small = inspect(np.arange(6).reshape(2, 3), "t")
+    before = small.text
+    small.axes = (1, 0)
+    assert small.text == before
+
+
+def test_a_curve_is_saved_on_the_scale_of_the_screen() -> None:
+    inspector = inspect(Arrays(10.0 ** np.arange(6), np.array([-9.0, 0, 1, 2, 3, np.nan])), "t")
+    view = View(inspector)
+
+    def heights() -> list[list[float]]:
+        root = ET.fromstring(inspector.svg())
+        curves = [e for e in root.iter() if e.tag.endswith("path") and e.get("stroke-width") == "1.75"]
+        points = [[p.split() for p in (e.get("d") or "").replace("M", "L").split("L")[1:]] for e in curves]
+        return [[float(p[1]) for p in curve] for curve in points]
+
+    value, gradient = heights()
+    assert np.allclose(np.diff(value)[:3], 0, atol=5)
+    assert len(gradient) == 5
+    choice = {"scale": "symlog", "range": "data", "lo": 0, "hi": 1}
+    view.say(kind="state", window=None, value=choice)
+    value, _ = heights()
+    # Decades stand equally far apart, but for the first, where zero would come.
+    steps = -np.diff(value)[1:]
+    assert steps.min() > 10
+    assert np.ptp(steps) < 0.5

@@ -85,6 +85,11 @@ export class Asking {
     this.send("state", { window, ...choices });
   }
 
+  /** Draw other axes down and across. */
+  axes(down: number, across: number): void {
+    this.send("axes", { axes: [down, across] });
+  }
+
   pin(): void {
     this.send("pin");
   }

@@ -29,9 +29,10 @@ const RANGES: readonly RangeName[] = ["data", "99.9", "99", "3 sigma", "typed"];
 export const scaleNames = (centred: boolean): readonly ScaleName[] => (centred ? SCALES : SCALES.slice(0, 2));
 export const rangeNames = (): readonly RangeName[] => RANGES;
 
-export const standard = (centred: boolean): Choice => ({
-  scale: centred ? "symlog" : "linear",
-  range: centred ? "99.9" : "data",
+/** What is chosen first: a curve shows all, as it is; colours of what is centred at zero show the small beside the large. */
+export const standard = (centred: boolean, curve = false): Choice => ({
+  scale: centred && !curve ? "symlog" : "linear",
+  range: centred && !curve ? "99.9" : "data",
   lo: 0,
   hi: 1,
 });

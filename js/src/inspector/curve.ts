@@ -1,9 +1,11 @@
 // One axis: the value as a curve, the gradient under it with the area to zero split into blue and orange. Both share x.
 
+import type { Scale } from "../lib/colormap.ts";
 import { prepare } from "../lib/dom.ts";
 import { ticks, tickText } from "../lib/numbers.ts";
 import { clamp } from "../lib/view.ts";
 import { type Layer, type Texel, worst } from "./data.ts";
+import { labels } from "./histogram.ts";
 import { mark, Thinner } from "./marks.ts";
 
 const LEFT = 40;
@@ -19,7 +21,12 @@ export interface Pane {
   top: number;
   height: number;
   y(v: number): number;
+  /** What the reader chose; null where the pane goes from the least to the greatest number. */
+  scale: Scale | null;
 }
+
+/** Room above and below the numbers, of the height. */
+const PAD = 0.06;
 
 export interface Curve {
   width: number;
@@ -30,7 +37,13 @@ export interface Curve {
   x(i: number): number;
 }
 
-function pane(layer: Layer, top: number, height: number, centredAtZero: boolean): Pane {
+function pane(layer: Layer, top: number, height: number, centredAtZero: boolean, scale: Scale | null): Pane {
+  if (!scale) return fitted(layer, top, height, centredAtZero);
+  return { top, height, scale, y: (v) => top + height * (1 - PAD - scale.to(v) * (1 - 2 * PAD)) };
+}
+
+/** A pane from the least to the greatest number of a layer. */
+function fitted(layer: Layer, top: number, height: number, centredAtZero: boolean): Pane {
   let lo = Number.POSITIVE_INFINITY;
   let hi = Number.NEGATIVE_INFINITY;
   for (let i = 0; i < layer.cols; i++) {
@@ -48,22 +61,27 @@ function pane(layer: Layer, top: number, height: number, centredAtZero: boolean)
     [lo, hi] = [lo - room / 2, hi + room / 2];
   }
   // Scaled down before the difference, so that values near the largest number do not overflow.
-  const pad = 0.06;
   const unit = Math.max(Math.abs(lo), Math.abs(hi));
-  const span = (hi / unit - lo / unit) * (1 + 2 * pad);
-  const base = lo / unit - (hi / unit - lo / unit) * pad;
-  return { top, height, y: (v) => top + height - ((v / unit - base) / span) * height };
+  const span = (hi / unit - lo / unit) * (1 + 2 * PAD);
+  const base = lo / unit - (hi / unit - lo / unit) * PAD;
+  return { top, height, scale: null, y: (v) => top + height - ((v / unit - base) / span) * height };
 }
 
-export function layout(width: number, n: number, value: Layer, gradient: Layer | null): Curve {
+export function layout(
+  width: number,
+  n: number,
+  value: Layer,
+  gradient: Layer | null,
+  scale: (kind: "value" | "gradient") => Scale | null,
+): Curve {
   const inner = Math.max(1, width - LEFT - RIGHT);
   const height = 4 + VALUE + (gradient ? GAP + GRADIENT : 0) + BOTTOM;
   return {
     width,
     height,
     n,
-    value: pane(value, 4, VALUE, false),
-    gradient: gradient ? pane(gradient, 4 + VALUE + GAP, GRADIENT, true) : null,
+    value: pane(value, 4, VALUE, false, scale("value")),
+    gradient: gradient ? pane(gradient, 4 + VALUE + GAP, GRADIENT, true, scale("gradient")) : null,
     x: (i) => (n > 1 ? LEFT + (i / (n - 1)) * inner : LEFT + inner / 2),
   };
 }
@@ -84,7 +102,9 @@ export function drawCurves(
 ): void {
   const c = prepare(canvas, curve.width, curve.height);
   grid(c, curve, curve.value, range("value"), 3, token);
-  trace(c, curve, curve.value, value, token("value"), 2, token, null);
+  within(c, curve, curve.value.top, curve.value.height, () =>
+    trace(c, curve, curve.value, value, token("value"), 2, token, null),
+  );
   const thin = new Thinner();
   marks(c, curve, curve.value, value, token, thin);
   if (gradient && curve.gradient) {
@@ -97,12 +117,7 @@ export function drawCurves(
       ["pos", p.top, p.y(0)],
       ["neg", p.y(0), p.top + p.height],
     ] as const) {
-      c.save();
-      c.beginPath();
-      c.rect(0, top, curve.width, bottom - top);
-      c.clip();
-      trace(c, curve, p, gradient, token(key), 1.5, token, 0);
-      c.restore();
+      within(c, curve, top, bottom - top, () => trace(c, curve, p, gradient, token(key), 1.5, token, 0));
     }
     marks(c, curve, p, gradient, token, thin);
   }
@@ -122,6 +137,22 @@ export function drawCurves(
   }
 }
 
+/** Draw in a strip only: numbers out of range leave the pane. */
+function within(
+  c: CanvasRenderingContext2D,
+  curve: Curve,
+  top: number,
+  height: number,
+  draw: () => void,
+): void {
+  c.save();
+  c.beginPath();
+  c.rect(0, top, curve.width, height);
+  c.clip();
+  draw();
+  c.restore();
+}
+
 function grid(
   c: CanvasRenderingContext2D,
   curve: Curve,
@@ -130,17 +161,22 @@ function grid(
   n: number,
   token: Token,
 ): void {
-  const { values, step } = ticks(lo, hi, n);
+  const fit = ticks(lo, hi, n);
+  const marked = p.scale
+    ? labels(p.scale, n)
+    : fit.values.map((v): [number, string] => [v, tickText(v, fit.step)]);
+  let last = Number.POSITIVE_INFINITY;
   c.font = `11px ${token("ui")}`;
   c.textAlign = "right";
   c.textBaseline = "middle";
-  for (const v of values) {
+  for (const [v, text] of marked) {
     const y = p.y(v);
-    if (y < p.top - 1 || y > p.top + p.height + 1) continue;
+    if (!(y >= p.top - 1 && y <= p.top + p.height + 1) || Math.abs(last - y) < 14) continue;
+    last = y;
     c.fillStyle = token("line");
     c.fillRect(LEFT, Math.round(y), curve.width - LEFT - RIGHT, 1);
     c.fillStyle = token("ink2");
-    c.fillText(tickText(v, step), LEFT - 6, y, LEFT - 6);
+    c.fillText(text, LEFT - 6, y, LEFT - 6);
   }
 }
 

@@ -1,13 +1,15 @@
 // A tensor of one axis: curves of value and gradient under one crosshair.
 
-import { h, onceAFrame } from "../lib/dom.ts";
+import { type Scale, symlogBetween } from "../lib/colormap.ts";
+import { chip, h, onceAFrame } from "../lib/dom.ts";
 import { palette } from "../lib/theme.ts";
 import { clamp } from "../lib/view.ts";
 import { Card } from "./card.ts";
 import { type Curve, drawCursor, drawCurves, indexAt, layout } from "./curve.ts";
 import { handleKey } from "./keys.ts";
 import type { Look } from "./picture.ts";
-import type { Kind, Store } from "./store.ts";
+import { Scales } from "./scales.ts";
+import { KINDS, type Kind, type Store } from "./store.ts";
 import type { Actions, View } from "./view.ts";
 
 export class CurveView implements View {
@@ -16,6 +18,7 @@ export class CurveView implements View {
   private readonly axes = h("canvas", { tabindex: 0, role: "img", "data-lm-suppress-shortcuts": "true" });
   private readonly pic = h("div", { class: "pic" }, this.data, this.axes);
   private readonly card: Card;
+  private readonly scales: Scales[];
   private curve: Curve | null = null;
   private here = false;
   private token: Look["token"];
@@ -28,7 +31,14 @@ export class CurveView implements View {
   ) {
     this.card = new Card(store);
     this.token = palette(store.root);
-    this.el = h("div", {}, this.pic);
+    const kinds = KINDS.filter((kind) => store.has(kind));
+    this.scales = kinds.map((kind) => new Scales(kind, store, () => act.rescaled()));
+    const controls = this.scales.map(({ el }, i) => {
+      const kind = kinds[i] ?? "value";
+      el.prepend(h("b", {}, chip(kind), kind));
+      return el;
+    });
+    this.el = h("div", {}, this.pic, h("div", { class: "curves" }, ...controls));
     const { axes } = this;
     const move = (e: PointerEvent): void => {
       this.here = true;
@@ -76,7 +86,14 @@ export class CurveView implements View {
     if (!value) return;
     const gradient = store.layers.gradient[0] ?? null;
     this.token = palette(store.root);
-    this.curve = layout(width, store.size.cols, value, gradient);
+    const chosen = (kind: Kind): Scale | null => {
+      const { scale, range } = store.choices[kind];
+      if (scale === "linear" && range === "data") return null;
+      const found = store.scale(kind);
+      // Of numbers that are all positive every decade is seen.
+      return found.kind === "symlog" && found.lo > 0 ? symlogBetween(found.lo, found.hi, found.lo) : found;
+    };
+    this.curve = layout(width, store.size.cols, value, gradient, chosen);
     const range = (kind: Kind): [number, number] => {
       const s = store.info[kind];
       const lo = s?.minimum ?? 0;
@@ -94,6 +111,10 @@ export class CurveView implements View {
         `${(bad[0] ?? 0) + (bad[1] ?? 0)} NaN. Arrow keys move.`,
     );
     this.drawCursor();
+  }
+
+  showChoices(): void {
+    for (const scales of this.scales) scales.show();
   }
 
   drawCursor(): void {

@@ -202,6 +202,8 @@ export class Layer {
     readonly window: Window,
     /** Means of three or four channels a texel, where the picture is an image. */
     readonly colors: Float32Array | null,
+    /** Whether all elements are finite. */
+    readonly finite: boolean,
   ) {
     [this.rows, this.cols] = shape;
   }
@@ -217,7 +219,8 @@ export class Layer {
     const { block, window } = meta;
     const get = (part: string): NumberArray | undefined => message.arrays.get(`${name}.${part}`);
     const mean = get("mean");
-    const flags = get("flags");
+    // No flags: everything is finite.
+    const flags = get("flags") ?? (mean && { shape: mean.shape, data: new Uint8Array(mean.data.length) });
     const minimum = get("minimum") ?? mean;
     const maximum = get("maximum") ?? mean;
     const parts = [mean, minimum, maximum];
@@ -237,6 +240,7 @@ export class Layer {
       block as [number, number],
       { row, col, rows: height, cols: width },
       colours(get("colors"), rows, cols),
+      get("flags") === undefined,
     );
   }
 
@@ -267,6 +271,7 @@ export class Layer {
   /** Texels that hold an element that is not finite, in reading order. */
   notFinite(): number[] {
     const found: number[] = [];
+    if (this.finite) return found;
     for (let i = 0; i < this.flags.length; i++) if (this.flags[i]) found.push(i);
     return found;
   }

@@ -14,6 +14,9 @@ export interface Tools {
   table: boolean;
   setTable(table: boolean): void;
   whole(): void;
+  overlay(): void;
+  /** Draw what is drawn down across, and the other way round. */
+  swap(): void;
   pin(): void;
   /** Show one of two tensors that are compared, or their difference; null ends the comparison. */
   compare(what: What | null): void;
@@ -39,7 +42,8 @@ export function head(store: Store, wait: HTMLElement, tools: Tools): HTMLElement
   );
 }
 
-function toolbar({ info }: Store, tools: Tools): HTMLElement {
+function toolbar(store: Store, tools: Tools): HTMLElement {
+  const { info } = store;
   const picture = info.form === "line" ? "line" : "picture";
   const views = segments("view", [picture, "table"], (name) => tools.setTable(name === "table"));
   views.show(tools.table ? "table" : picture);
@@ -51,9 +55,20 @@ function toolbar({ info }: Store, tools: Tools): HTMLElement {
     info.form === "picture" && !tools.table
       ? iconButton("whole", "whole slice", "Show the whole slice (0)", () => tools.whole())
       : null,
+    info.form === "picture" && info.gradient && !tools.table ? overlay(store, tools) : null,
+    info.form === "picture" && !tools.table
+      ? iconButton("swap", "swap axes", "Swap rows and columns (X)", () => tools.swap())
+      : null,
     iconButton("pin", "pin", "Keep a copy to compare with (P)", () => tools.pin()),
     saveMenu((format) => tools.save(format)),
   );
+}
+
+function overlay(store: Store, tools: Tools): HTMLElement {
+  const title = "Lay the gradient over the value (O)";
+  const button = iconButton("overlay", "overlaid", title, () => tools.overlay());
+  button.setAttribute("aria-pressed", String(store.overlaid));
+  return button;
 }
 
 function comparison(name: string, other: string, what: What, tools: Tools): HTMLElement {

@@ -99,9 +99,10 @@ export function drawHistogram(
   }
 }
 
-function labels(scale: Scale): [number, string][] {
+/** Labelled positions of a scale; about so many of a linear one. */
+export function labels(scale: Scale, about = 5): [number, string][] {
   if (scale.kind === "linear") {
-    const { values, step } = ticks(scale.lo, scale.hi, 5);
+    const { values, step } = ticks(scale.lo, scale.hi, about);
     return values.map((v) => [v, tickText(v, step)]);
   }
   if (scale.kind === "rank")

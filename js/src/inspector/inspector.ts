@@ -4,15 +4,15 @@
 import type { Channel, Message } from "../lib/channel.ts";
 import { h, icon, iconButton } from "../lib/dom.ts";
 import { ascii } from "../lib/numbers.ts";
-import { type Cell, isWhole, reveal, type Window, whole, zoom } from "../lib/view.ts";
+import { type Cell, isWhole } from "../lib/view.ts";
 import { Asking } from "./asking.ts";
-import { readingText } from "./card.ts";
 import { readChoice } from "./choices.ts";
 import { CurveView } from "./curve_view.ts";
 import { Cells, type Info, Layer, number, readHistogram, readPooled, readSpread } from "./data.ts";
 import { Finder } from "./finder.ts";
 import { head } from "./head.ts";
 import { Marking } from "./marking.ts";
+import { Moves } from "./moves.ts";
 import { PictureView } from "./picture_view.ts";
 import { type Format, keep } from "./saving.ts";
 import { Sliders } from "./sliders.ts";
@@ -22,8 +22,6 @@ import { TableView } from "./table_view.ts";
 import type { Actions, View } from "./view.ts";
 
 const NARROW = 620;
-/** A window has settled when it did not change for so long. */
-const SETTLED = 120;
 /** A slower answer than this is said. */
 const SLOW = 400;
 
@@ -42,12 +40,11 @@ export class Inspector implements Actions {
   private readonly ask = new Asking();
   private readonly views = h("div");
   private readonly marking: Marking;
+  private readonly moves: Moves;
   private readonly finder: Finder;
   private width = 0;
   private format: Format | null = null;
   private gone = false;
-  private settle: ReturnType<typeof setTimeout> | undefined;
-  private speak: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
     private info: Info,
@@ -59,6 +56,18 @@ export class Inspector implements Actions {
     if (before) this.store.follow(before.store);
     this.picture = this.makeView();
     this.marking = new Marking(this.store, this.ask, () => this.brush(null));
+    this.moves = new Moves(this.store, this.ask, this.signal, {
+      draw: () => {
+        this.view?.draw(this.width);
+        this.code.textContent = this.store.code;
+      },
+      drawCursor: () => {
+        this.view?.drawCursor();
+        this.finder.mark();
+      },
+      speak: (text) => this.announce(text),
+      asked: () => this.sayWaiting(),
+    });
     this.finder = new Finder(this.store, this.ask, {
       move: (cell) => this.move(cell),
       windowed: () => this.windowed(),
@@ -67,10 +76,13 @@ export class Inspector implements Actions {
         this.ask.slice(index, null);
       },
     });
-    this.sliders = new Sliders(info, (index, pooled) => {
-      this.finder.forget();
-      this.ask.slice(index, pooled);
-      this.sayWaiting();
+    this.sliders = new Sliders(info, {
+      moved: (index, pooled) => {
+        this.finder.forget();
+        this.ask.slice(index, pooled);
+        this.sayWaiting();
+      },
+      turned: (down, across) => this.ask.axes(down, across),
     });
     root.append(this.makeHead(), this.status);
     if (this.picture) {
@@ -104,6 +116,8 @@ export class Inspector implements Actions {
       table: this.listing,
       setTable: (table) => this.list(table),
       whole: () => this.whole(),
+      overlay: () => this.overlay(),
+      swap: () => this.swap(),
       pin: () => this.pin(),
       compare: (what) => this.ask.show(what),
       save: (format) => {
@@ -200,7 +214,14 @@ export class Inspector implements Actions {
     if (!index.every((k, axis) => Number.isInteger(k) && k >= 0 && k < (info.shape[axis] ?? 0))) return;
     const layers = { value: Layer.read(message, "value"), gradient: Layer.read(message, "gradient") };
     if (!layers.value) return;
-    store.show(layers, index, readPooled(message.meta.pooled, info.shape.length));
+    const pooled = readPooled(message.meta.pooled, info.shape.length);
+    const follows = message.meta.live === true && store.taken !== null && store.at(index, pooled);
+    store.show(layers, index, pooled);
+    if (follows && this.view?.paint) {
+      store.taken = new Date();
+      this.view.paint();
+      return;
+    }
     if (!store.taken) this.begin(message);
     store.taken = new Date();
     this.table?.forget();
@@ -213,7 +234,7 @@ export class Inspector implements Actions {
     this.redraw();
     if (!this.finder.arrive() && store.cursor) this.move(store.cursor);
     // The whole came anew: what is zoomed into wants its finer picture again.
-    if (isWhole(layers.value.window, store.size) && !isWhole(store.window, store.size)) this.settled();
+    if (isWhole(layers.value.window, store.size) && !isWhole(store.window, store.size)) this.moves.settled();
   }
 
   /** The first picture brings the choices that were made in another view of the same tensor. */
@@ -240,7 +261,7 @@ export class Inspector implements Actions {
         : null;
     store.learn(cell, list(value), list(gradient));
     this.view?.drawCursor();
-    this.say();
+    this.moves.say();
   }
 
   private spread(message: Message): void {
@@ -350,7 +371,7 @@ export class Inspector implements Actions {
   rescaled(): void {
     this.askScales();
     this.view?.draw(this.width);
-    this.tellState();
+    this.moves.tell();
   }
 
   cells(window: number[]): void {
@@ -368,88 +389,19 @@ export class Inspector implements Actions {
   }
 
   move(cell: Cell): void {
-    const { store } = this;
-    const before = store.window;
-    store.cursor = cell;
-    store.window = reveal(store.window, cell, store.size);
-    if (store.window !== before) this.windowed();
-    const known = KINDS.every((kind) => !store.has(kind) || store.read(kind, cell)?.exact);
-    if (!known && !store.pooled) this.ask.element(store.place(cell));
-    this.view?.drawCursor();
-    this.finder.mark();
-    this.say();
-  }
-
-  private say(): void {
-    clearTimeout(this.speak);
-    this.speak = setTimeout(() => {
-      const { store } = this;
-      const { cursor } = store;
-      if (!cursor || this.signal.aborted) return;
-      const parts = KINDS.flatMap((kind) => {
-        const r = store.has(kind) ? store.read(kind, cursor) : null;
-        return r ? [`${kind} ${readingText(store, r).replace("≈", "about")}`] : [];
-      });
-      const where =
-        this.info.form === "picture" ? `row ${cursor.row}, column ${cursor.col}` : `element ${cursor.col}`;
-      this.spoken.textContent = `${where}: ${parts.join(", ")}`;
-    }, 400);
+    this.moves.move(cell);
   }
 
   zoom(factor: number): void {
-    if (this.info.form !== "picture") return;
-    const { store } = this;
-    const at = store.cursor ?? {
-      row: store.window.row + store.window.rows / 2,
-      col: store.window.col + store.window.cols / 2,
-    };
-    store.window = zoom(store.window, factor, { row: at.row + 0.5, col: at.col + 0.5 }, store.size);
-    this.windowed();
+    this.moves.zoom(factor);
   }
 
   whole(): void {
-    this.store.window = whole(this.store.size);
-    this.windowed();
+    this.moves.whole();
   }
 
   windowed(): void {
-    this.view?.draw(this.width);
-    this.code.textContent = this.store.code;
-    this.settled();
-  }
-
-  private settled(): void {
-    clearTimeout(this.settle);
-    this.settle = setTimeout(() => {
-      this.tellState();
-      this.finer();
-    }, SETTLED);
-  }
-
-  /** The window in whole elements: row, column, rows, columns. */
-  private elementsShown(): number[] {
-    const { size, window: w } = this.store;
-    const row = Math.floor(w.row);
-    const col = Math.floor(w.col);
-    const rows = Math.min(size.rows, Math.ceil(w.row + w.rows)) - row;
-    return [row, col, rows, Math.min(size.cols, Math.ceil(w.col + w.cols)) - col];
-  }
-
-  private tellState(): void {
-    const { store } = this;
-    if (this.signal.aborted) return;
-    this.ask.state(isWhole(store.window, store.size) ? null : this.elementsShown(), store.choices);
-  }
-
-  /** Ask for a finer picture of the window, where the picture at hand is coarser than the screen. */
-  private finer(): void {
-    const { store } = this;
-    const w = store.window;
-    if (isWhole(w, store.size) || this.signal.aborted) return;
-    const best = store.layers.value[store.layers.value.length - 1];
-    if (!best || (best.exact && covers(best.window, w))) return;
-    this.ask.slice(store.index, store.pooled, this.elementsShown());
-    this.sayWaiting();
+    this.moves.windowed();
   }
 
   jump(direction: 1 | -1): void {
@@ -465,6 +417,18 @@ export class Inspector implements Actions {
 
   private announce(text: string): void {
     this.spoken.textContent = text;
+  }
+
+  overlay(): void {
+    if (this.info.form !== "picture" || !this.info.gradient) return;
+    this.store.overlaid = !this.store.overlaid;
+    this.showHead();
+    this.view?.draw(this.width);
+  }
+
+  swap(): void {
+    const { row, col } = this.info.axes;
+    if (row !== null && col !== null) this.ask.axes(col, row);
   }
 
   pin(): void {
@@ -483,9 +447,3 @@ export class Inspector implements Actions {
     return true;
   }
 }
-
-const covers = (outer: Window, inner: Window): boolean =>
-  outer.row <= inner.row &&
-  outer.col <= inner.col &&
-  outer.row + outer.rows >= inner.row + inner.rows &&
-  outer.col + outer.cols >= inner.col + inner.cols;

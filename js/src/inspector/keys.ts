@@ -10,6 +10,10 @@ export interface KeyActions {
   /** Go to the next (1) or previous (-1) element that is not finite. */
   jump(step: 1 | -1): void;
   copy(): void;
+  /** Draw what is drawn down across, and the other way round. */
+  swap(): void;
+  /** Lay the gradient over the value, or beside it again. */
+  overlay(): void;
   /** Keep a copy to compare with. */
   pin(): void;
   /** Undo what can be undone; false where there is nothing. */
@@ -54,6 +58,8 @@ export function handleKey(
   else if (e.key === "0") on.whole();
   else if (e.key === "n" || e.key === "N") on.jump(e.shiftKey ? -1 : 1);
   else if (e.key === "c") on.copy();
+  else if (e.key === "x") on.swap();
+  else if (e.key === "o") on.overlay();
   else if (e.key === "p") on.pin();
   else if (!(e.key === "Escape" && (cancelFirst() || on.cancel()))) return;
   e.preventDefault();

@@ -35,6 +35,12 @@ const OUTLINE_FROM = 20;
 
 export const frameGeometry = (f: Frame): Geometry => geometry(f.window, f.width, f.height);
 
+/** A second picture of the same cells, through which the first one is seen where it is near zero. */
+export interface Over {
+  layers: readonly Layer[];
+  look: Look;
+}
+
 /** Draw the data: the coarse layers first, finer ones over them. */
 export function drawData(
   canvas: HTMLCanvasElement,
@@ -42,6 +48,7 @@ export function drawData(
   layers: readonly Layer[],
   look: Look,
   faded: (depth: number) => ((texel: number) => boolean) | null,
+  over: Over | null = null,
 ): void {
   const c = prepare(canvas, f.left + f.width, f.height + BOTTOM);
   const g = frameGeometry(f);
@@ -52,10 +59,13 @@ export function drawData(
   c.translate(f.left, 0);
   c.imageSmoothingEnabled = false;
   for (const [depth, layer] of layers.entries()) paint(c, layer, f, g, look, faded(depth));
+  for (const layer of over?.layers.slice(-1) ?? []) if (over) paint(c, layer, f, g, over.look, null, true);
   const finest = layers[layers.length - 1];
-  if (finest?.exact && !look.image && g.dx >= NUMBERS_FROM && g.dy >= 16) numbers(c, finest, f, g, look);
+  if (!over && finest?.exact && !look.image && g.dx >= NUMBERS_FROM && g.dy >= 16)
+    numbers(c, finest, f, g, look);
   const thin = new Thinner();
   for (const [depth, layer] of layers.entries()) marks(c, layer, layers.slice(depth + 1), f, g, look, thin);
+  for (const layer of over?.layers.slice(-1) ?? []) marks(c, layer, [], f, g, look, thin);
   c.restore();
 }
 
@@ -69,6 +79,7 @@ function paint(
   g: Geometry,
   look: Look,
   faded: ((texel: number) => boolean) | null,
+  clear = false,
 ): void {
   const { rows, cols, mean } = layer;
   if (rows === 0 || cols === 0) return;
@@ -79,6 +90,7 @@ function paint(
   const channels = colors ? colors.length / (rows * cols) : 0;
   for (let i = 0, o = 0; i < mean.length; i++, o += 4) {
     const x = mean[i] ?? Number.NaN;
+    if (clear && !Number.isFinite(x)) continue;
     if (colors && Number.isFinite(x))
       for (let k = 0; k < 3; k++) image.data[o + k] = srgb(colors[i * channels + k] ?? 0);
     else if (Number.isFinite(x)) {
@@ -90,11 +102,9 @@ function paint(
     if (faded?.(i))
       for (let k = 0; k < 3; k++)
         image.data[o + k] = FADED * (image.data[o + k] ?? 0) + (1 - FADED) * (paper[k] ?? 0);
-    image.data[o + 3] = 255;
+    image.data[o + 3] = clear ? 255 * clamp(Math.abs(2 * look.scale.to(x) - 1) * 1.25, 0, 1) : 255;
   }
-  const texels = document.createElement("canvas");
-  texels.width = cols;
-  texels.height = rows;
+  const texels = texelCanvas(cols, rows);
   texels.getContext("2d")?.putImageData(image, 0, 0);
   const w = layer.window;
   const [br, bc] = layer.block;
@@ -110,6 +120,16 @@ function paint(
     w.cols * g.dx,
     w.rows * g.dy,
   );
+}
+
+let scratch: HTMLCanvasElement | null = null;
+
+/** A canvas for the texels of a layer, the same one again and again: live views draw many. */
+function texelCanvas(width: number, height: number): HTMLCanvasElement {
+  scratch ??= document.createElement("canvas");
+  if (scratch.width !== width) scratch.width = width;
+  if (scratch.height !== height) scratch.height = height;
+  return scratch;
 }
 
 /** A linear light value as a byte of sRGB; what is not finite is black, its mark says more. */
@@ -149,6 +169,7 @@ function marks(
   look: Look,
   thin: Thinner,
 ): void {
+  if (layer.finite) return;
   const cell = Math.min(layer.block[0] * g.dy, layer.block[1] * g.dx);
   for (const i of visible(layer, f)) {
     const flags = layer.flags[i] ?? 0;

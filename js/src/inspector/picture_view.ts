@@ -27,6 +27,7 @@ interface Pane {
   axes: HTMLCanvasElement;
   bars: Bars;
   scales: Scales;
+  shown: HTMLElement;
   reading: HTMLElement;
   frame: Frame | null;
 }
@@ -56,15 +57,10 @@ export class PictureView implements View {
     const axes = h("canvas", { tabindex: 0, role: "img", "data-lm-suppress-shortcuts": "true" });
     const bars = new Bars(kind, this.store, this.act, signal);
     const scales = new Scales(kind, this.store, () => this.act.rescaled());
+    const shown = h("span", { class: "dim" });
     const reading = h("span", { class: "num" });
     const pic = h("div", { class: "pic" }, data, axes);
-    const title = h(
-      "div",
-      { class: "title" },
-      h("b", {}, chip(kind), kind),
-      h("span", { class: "dim" }, this.store.shown(kind)),
-      reading,
-    );
+    const title = h("div", { class: "title" }, h("b", {}, chip(kind), kind), shown, reading);
     const pane: Pane = {
       kind,
       el: h("div", { class: "pane" }, title, pic, bars.el, scales.el),
@@ -73,6 +69,7 @@ export class PictureView implements View {
       axes,
       bars,
       scales,
+      shown,
       reading,
       frame: null,
     };
@@ -119,14 +116,34 @@ export class PictureView implements View {
       pane.frame = { left, ...area, window: store.window, size: store.size };
       pane.el.style.maxWidth = `${left + area.width}px`;
       const look = store.look(pane.kind, this.token);
+      const grey = store.overlaid && pane.kind === "value";
+      pane.shown.textContent = grey ? "in grey, under its gradient" : store.shown(pane.kind);
+      pane.pic.hidden = store.overlaid && pane.kind === "gradient";
       // Colours have no scale to read.
       pane.bars.el.hidden = look.image;
       pane.scales.el.hidden = look.image;
-      drawData(pane.data, pane.frame, store.layers[pane.kind], look, (depth) => store.faded(depth));
+      this.drawPane(pane, pane.frame, look);
       pane.axes.classList.toggle("zoomed", !isWhole(store.window, store.size));
       pane.axes.setAttribute("aria-label", this.label(pane.kind));
     }
     this.drawCursor();
+  }
+
+  paint(): void {
+    for (const pane of this.panes)
+      if (pane.frame) this.drawPane(pane, pane.frame, this.store.look(pane.kind, this.token));
+    if (this.store.cursor) this.moved();
+  }
+
+  private drawPane(pane: Pane, frame: Frame, look: Look): void {
+    const { store } = this;
+    const { overlaid } = store;
+    if (overlaid && pane.kind === "gradient") return;
+    const over = overlaid
+      ? { layers: store.layers.gradient, look: store.look("gradient", this.token) }
+      : null;
+    const under = overlaid ? store.under(this.token) : look;
+    drawData(pane.data, frame, store.layers[pane.kind], under, (depth) => store.faded(depth), over);
   }
 
   showChoices(): void {
@@ -153,7 +170,9 @@ export class PictureView implements View {
       drawAxes(pane.axes, frame, cursor, token);
       const r = cursor && store.read(pane.kind, cursor);
       const here = r ? Number(r.values[0]) : null;
-      pane.bars.draw(frame.left + frame.width, frame.left, store.look(pane.kind, token), here);
+      const grey = store.overlaid && pane.kind === "value";
+      const look = grey ? store.under(token) : store.look(pane.kind, token);
+      pane.bars.draw(frame.left + frame.width, frame.left, look, here);
       pane.reading.textContent = r ? readingText(store, r) : "";
       pane.reading.className =
         r && !Number.isFinite(here) ? `num ${colourClass(pane.kind, r.values[0] ?? 0)}` : "num";

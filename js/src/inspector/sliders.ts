@@ -7,6 +7,13 @@ import { type Segments, segments } from "./segments.ts";
 const WAYS = ["one", "mean", "max"] as const;
 type Way = (typeof WAYS)[number];
 
+export interface Turns {
+  /** Gets an index of all axes, 0 on those that are drawn, and the axes that are reduced. */
+  moved(index: number[], pooled: Pooled | null): void;
+  /** Gets the axes that are to be drawn down and across. */
+  turned(down: number, across: number): void;
+}
+
 interface Slider {
   axis: number;
   input: HTMLInputElement;
@@ -20,12 +27,14 @@ export class Sliders {
   private readonly sliders: Slider[] = [];
   private readonly rank: number;
 
-  /** `moved` gets an index of all axes, 0 on those that are drawn, and the axes that are reduced. */
+  private readonly selects: HTMLSelectElement[] = [];
+
   constructor(
     info: Info,
-    private readonly moved: (index: number[], pooled: Pooled | null) => void,
+    private readonly on: Turns,
   ) {
     this.rank = info.shape.length;
+    if (info.form === "picture" && this.rank > 2) this.el.append(this.turns(info));
     for (const axis of leadAxes(info)) {
       const n = info.shape[axis] ?? 1;
       if (n <= 1) continue;
@@ -55,7 +64,30 @@ export class Sliders {
       this.sliders.push(slider);
       this.el.append(h("label", {}, `axis ${axis}`), input, text, ways.el);
     }
-    this.el.hidden = this.sliders.length === 0;
+    this.el.hidden = this.el.childElementCount === 0;
+  }
+
+  /** Two menus: the axes that are drawn. An axis that is chosen for one and was the other's swaps the two. */
+  private turns({ shape, axes: { row, col } }: Info): HTMLElement {
+    const drawn = [row ?? 0, col ?? 0];
+    const menu = (place: 0 | 1, label: string): HTMLElement => {
+      const choose = (): void => {
+        const chosen = Number(select.value);
+        const other = drawn[1 - place] ?? 0;
+        const pair = [chosen, chosen === other ? (drawn[place] ?? 0) : other];
+        this.on.turned(pair[place] ?? 0, pair[1 - place] ?? 0);
+      };
+      const select = h(
+        "select",
+        { "aria-label": `axis drawn ${label}`, onchange: choose },
+        ...shape.map((n, axis) =>
+          h("option", { value: axis, selected: axis === drawn[place] }, `axis ${axis} (${n})`),
+        ),
+      );
+      this.selects.push(select);
+      return h("span", {}, `${label} `, select);
+    };
+    return h("div", { class: "turns" }, menu(0, "down"), menu(1, "across"));
   }
 
   private lost = false;
@@ -75,7 +107,7 @@ export class Sliders {
     for (const { axis, input, way } of this.sliders) index[axis] = way === "one" ? Number(input.value) : 0;
     const axes = this.sliders.filter((s) => s.way !== "one").map((s) => s.axis);
     const by = this.sliders.find((s) => s.way !== "one")?.way;
-    this.moved(index, by && by !== "one" ? { axes, by } : null);
+    this.on.moved(index, by && by !== "one" ? { axes, by } : null);
   }
 
   /** Put the sliders to the slice of a place, without telling anyone. */
@@ -90,6 +122,7 @@ export class Sliders {
 
   disable(): void {
     this.lost = true;
+    for (const select of this.selects) select.disabled = true;
     for (const { say, ways } of this.sliders) {
       say();
       ways.disable();

@@ -3,7 +3,7 @@
 import type { Lut, Scale, Spread } from "../lib/colormap.ts";
 import { figures, shortest32, shortest64 } from "../lib/numbers.ts";
 import type { Theme } from "../lib/theme.ts";
-import { poles, tide } from "../lib/tokens.ts";
+import { greys, poles, tide } from "../lib/tokens.ts";
 import { type Cell, isWhole, type Size, type Window, whole } from "../lib/view.ts";
 import { type Choice, needsSpread, scaleOf, standard } from "./choices.ts";
 import {
@@ -46,6 +46,8 @@ export class Store {
   readonly spreads: Record<Kind, Spread | null> = { value: null, gradient: null };
   choices: Record<Kind, Choice>;
   brush: Brush | null = null;
+  /** The gradient lies over the value, in one picture. */
+  overlaid = false;
   /** How many elements of the whole tensor the brush marks; null until the kernel has counted. */
   marked: number | null = null;
   /** For each axis the index of the slice that is drawn; 0 on the axes that are drawn. */
@@ -65,13 +67,15 @@ export class Store {
     this.size = sliceSize(info);
     this.index = info.shape.map(() => 0);
     this.window = whole(this.size);
-    this.choices = { value: standard(this.centred("value")), gradient: standard(true) };
+    const curve = info.form === "line";
+    this.choices = { value: standard(this.centred("value"), curve), gradient: standard(true, curve) };
   }
 
   /** Go on where a view of the same tensor, or of what it is compared with, was. */
   follow(before: Store): void {
     for (const kind of KINDS)
       if (before.centred(kind) === this.centred(kind)) this.choices[kind] = before.choices[kind];
+    this.overlaid = before.overlaid && this.has("gradient");
     const { size } = before;
     if (size.rows !== this.size.rows || size.cols !== this.size.cols) return;
     this.window = before.window;
@@ -138,6 +142,11 @@ export class Store {
     };
   }
 
+  /** The value as greys, under the colours of the gradient. */
+  under(token: Look["token"]): Look {
+    return { ...this.look("value", token), map: greys(this.theme), image: false };
+  }
+
   private map(kind: Kind): Lut {
     return this.centred(kind) ? poles(this.theme) : tide();
   }
@@ -164,9 +173,14 @@ export class Store {
     return Number.isFinite(x) ? figures(x, 3) : x < 0 ? "the least" : "the greatest";
   }
 
+  /** Whether this is the slice that is shown. */
+  at(index: readonly number[], pooled: Pooled | null): boolean {
+    return index.join() === this.index.join() && JSON.stringify(pooled) === JSON.stringify(this.pooled);
+  }
+
   /** New pictures: whole ones start over, the picture of a window lies over the whole one. */
   show(layers: Record<Kind, Layer | null>, index: number[], pooled: Pooled | null): void {
-    const same = index.join() === this.index.join() && JSON.stringify(pooled) === JSON.stringify(this.pooled);
+    const same = this.at(index, pooled);
     const fresh = layers.value === null || isWhole(layers.value.window, this.size);
     this.index = index;
     this.pooled = pooled;
@@ -276,11 +290,17 @@ export class Store {
     const { code, name, toNumpy } = this.info;
     const base = code || name || "t";
     const slice = `[${parts.join(", ")}]`;
-    if (!this.pooled) return base + slice;
+    const turned =
+      axes.row !== null && axes.col !== null && axes.row > axes.col
+        ? axes.channel === null
+          ? ".T"
+          : ".swapaxes(0, 1)"
+        : "";
+    if (!this.pooled) return base + (turned && toNumpy) + slice + turned;
     // An index takes its axis away: what is reduced counts without it.
     const kept = [...parts.keys()].filter((axis) => String(parts[axis]).includes(":"));
     const over = this.pooled.axes.map((axis) => kept.indexOf(axis));
     const which = over.length === 1 ? String(over[0]) : `(${over.join(", ")})`;
-    return `${base}${toNumpy}${slice}.${this.pooled.by}(axis=${which})`;
+    return `${base}${toNumpy}${slice}.${this.pooled.by}(axis=${which})${turned}`;
   }
 }

@@ -7,6 +7,8 @@ export interface View {
   el: HTMLElement;
   /** Lay out and draw everything for a width in pixels. */
   draw(width: number): void;
+  /** Draw new data where nothing else has changed. */
+  paint?(): void;
   /** Draw what depends on the cursor alone. */
   drawCursor(): void;
   /** Show choices that did not come from the controls. */

@@ -38,6 +38,8 @@ function append(el: Element, kids: Child[]): void {
 // 16 px, stroke 1.5. States have the icons of the tokens; tools have their own here.
 const ICONS = {
   whole: "M2.5 6V2.5H6M10 2.5h3.5V6M13.5 10v3.5H10M6 13.5H2.5V10",
+  swap: "M2.5 5.5h9M9 3l2.5 2.5L9 8M13.5 10.5h-9M7 8l-2.5 2.5L7 13",
+  overlay: "M2.5 2.5h8v8h-8zM5.5 5.5h8v8h-8z",
   pin: "M6 2.5h4M7 2.5v4L4.5 9.5h7L9 6.5v-4M8 9.5v4",
   save: "M8 2.5v7.5M5 7l3 3 3-3M2.5 11v2.5h11V11",
   copy: "M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3",
@@ -85,12 +87,17 @@ export function iconButton(
 /** Size a canvas in CSS pixels for the screen's own resolution, clear it, and return a context in CSS pixels. */
 export function prepare(canvas: HTMLCanvasElement, width: number, height: number): CanvasRenderingContext2D {
   const ratio = Math.max(1, window.devicePixelRatio || 1);
-  canvas.width = Math.max(1, Math.round(width * ratio));
-  canvas.height = Math.max(1, Math.round(height * ratio));
-  canvas.style.width = `${width}px`;
-  canvas.style.height = `${height}px`;
   const c = canvas.getContext("2d");
   if (!c) throw new Error("this browser gives no 2-D canvas");
+  const [w, h] = [width, height].map((x) => Math.max(1, Math.round(x * ratio))) as [number, number];
+  // Another size clears a canvas as well, and costs it its memory.
+  if (canvas.width === w && canvas.height === h && "reset" in c) c.reset();
+  else {
+    canvas.width = w;
+    canvas.height = h;
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
+  }
   c.setTransform(ratio, 0, 0, ratio, 0, 0);
   return c;
 }

@@ -1,6 +1,7 @@
 """The inspector in real JupyterLab and Notebook 7: scales, brush, reduced axes, table, comparison, saving, following."""
 
 import base64
+import itertools
 import re
 
 import pytest
@@ -169,6 +170,96 @@ def test_a_copy_is_compared_and_the_view_follows(view):
     expect(inspector.locator(".codeline code")).to_have_text("(t.to_numpy() - pinned.to_numpy())[0, :, :]")
     press(inspector, "compare no more", ".comparison")
     expect(inspector.locator(".comparison")).to_have_count(0)
+
+
+def test_the_axes_that_are_drawn(view):
+    notebook, inspector = view
+    code = inspector.locator(".codeline code")
+    inspector.get_by_label("axis drawn down").focus()
+    inspector.get_by_label("axis drawn down").select_option("0")
+    expect(code).to_have_text("t[:, 0, :]")
+    expect(inspector.get_by_label("axis drawn down")).to_be_focused()
+    expect(inspector.get_by_label("axis 1", exact=True)).to_be_visible()
+    canvas = inspector.locator(".pic canvas").first.element_handle()
+    drawn = notebook.page.wait_for_function(COLOURS, arg=[canvas, 2, 5]).json_value()
+    assert drawn[0] == [0x15, 0x0C, 0x2D]
+    # Element 20 of 39 is in the second row now.
+    assert max(abs(a - b) for a, b in zip(drawn[5], [0x00, 0x8D, 0x82], strict=True)) <= 6
+    press(inspector, "swap axes", ".tools")
+    expect(code).to_have_text("t.to_numpy()[:, 0, :].T")
+    assert evaluate(notebook, "print(w.code)") == "t.to_numpy()[:, 0, :].T\n"
+    canvas = inspector.locator(".pic canvas").first.element_handle()
+    swapped = notebook.page.wait_for_function(COLOURS, arg=[canvas, 5, 2]).json_value()
+    assert swapped[1] == drawn[5]
+    assert swapped[2] == drawn[1]
+    # The axis that the other menu has: the two change places.
+    inspector.get_by_label("axis drawn across").select_option("2")
+    expect(code).to_have_text("t[:, 0, :]")
+    evaluate(notebook, "w.axes = 2, 1")
+    expect(code).to_have_text("t.to_numpy()[0, :, :].T")
+
+
+def test_the_gradient_over_the_value(view):
+    notebook, inspector = view
+    # A gradient of the largest size hides the value, none of it lets the value through, in grey.
+    evaluate(notebook, "t.grad.copy_from_numpy(np.where(value == 7, -5, 0).astype(np.float32))")
+    blue = [0x20, 0x4F, 0xAA]
+    eventually(notebook, lambda: colours(notebook, inspector, 1)[7] == blue)
+    button = inspector.locator(".tools").get_by_role("button", name="overlaid")
+    button.click()
+    expect(inspector.locator(".tools").get_by_role("button", name="overlaid")).to_have_attribute(
+        "aria-pressed", "true"
+    )
+    found = colours(notebook, inspector, 0)
+    assert found[7] == blue
+    rest = [c for i, c in enumerate(found) if i != 7]
+    assert all(max(c) - min(c) <= 2 for c in rest)
+    assert [c[0] for c in rest] == sorted(c[0] for c in rest)
+    expect(inspector.locator(".pane").nth(1).locator(".pic")).to_be_hidden()
+    inspector.locator(".pic canvas").nth(1).focus()
+    notebook.page.keyboard.press("o")
+    expect(inspector.locator(".pane").nth(1).locator(".pic")).to_be_visible()
+    assert colours(notebook, inspector, 0)[0] == [0x15, 0x0C, 0x2D]
+
+
+HEIGHTS = """([canvas, from, to]) => {
+  // The highest pixel of the value's curve (teal) in some columns, in CSS pixels.
+  const scale = devicePixelRatio;
+  const { data, width, height } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  const out = [];
+  for (let x = from; x <= to; x += 20)
+    for (let y = Math.round(24 * scale); y < height; y++) {
+      const o = 4 * (y * width + Math.round(x * scale));
+      if (data[o + 3] > 200 && data[o] < 60 && data[o + 1] > 90 && data[o + 2] > 100) { out.push(y / scale); break; }
+    }
+  return out;
+}"""
+
+
+def test_a_curve_has_scales(lab_server, open_notebook):
+    made = "# Five decades.\nl = sl.tensor(np.exp(np.linspace(0, 12, 500)).astype(np.float32), grad=True)\nsl.inspect(l, 'l')"
+    notebook = open_notebook(lab_server, [LOAD, made])
+    notebook.run_all()
+    inspector = notebook.output_area(1).locator(".sl.inspector")
+    canvas = inspector.locator(".pic canvas").first
+    expect(canvas).to_be_visible()
+    heights = lambda: canvas.evaluate("(c, [f, a, b]) => eval(f)([c, a, b])", [HEIGHTS, 300, 800])  # noqa: E731
+    linear = heights()
+    press(inspector, "symlog", ".curves")
+    eventually(notebook, lambda: heights() != linear)
+    curved = heights()
+    # An exponential is a straight line on a logarithmic axis, and bent on a linear one.
+    steps = [a - b for a, b in itertools.pairwise(curved)]
+    assert len(steps) > 15
+    assert max(steps) - min(steps) < 2.5
+    bent = [a - b for a, b in itertools.pairwise(linear)]
+    assert max(bent) - min(bent) > 4
+    select = inspector.locator(".curves select").first
+    select.select_option("typed")
+    field = inspector.get_by_label("range to")
+    field.fill("1000")
+    field.press("Tab")
+    eventually(notebook, lambda: heights() != curved)
 
 
 def test_what_is_on_the_screen_is_saved(view, tmp_path):
