@@ -143,4 +143,5 @@ def handles() -> list[spy.NativeHandle] | None:
     driver.cuCtxPopCurrent_v2(ctypes.byref(_Pointer()))
     _abandoned = False
     kind = spy.NativeHandleType
-    return [spy.NativeHandle(kind.CUdevice, 0), spy.NativeHandle(kind.CUcontext, context.value or 0)]
+    given = [spy.NativeHandle(kind.CUdevice, 0), spy.NativeHandle(kind.CUcontext, context.value or 0)]
+    return [*given, spy.NativeHandle()]  # slangpy takes three, neither more nor fewer

@@ -99,7 +99,8 @@ def test_a_device_after_one_that_was_left_has_a_context_of_its_own(driver, monke
     assert cuda.handles() is None
     cuda.abandon()
     made = cuda.handles()
-    assert [(h.type, h.value) for h in made] == [
+    assert len(made) == 3  # slangpy takes no other number
+    assert [(h.type, h.value) for h in made[:2]] == [
         (spy.NativeHandleType.CUdevice, 0),
         (spy.NativeHandleType.CUcontext, 77),
     ]
