@@ -45,6 +45,7 @@ def small(buffer: spy.Buffer, offset: int, size: int) -> np.ndarray[Any, Any] | 
     try:
         staging = free.pop()  # a thread at a time has it
     except IndexError:
+        watched.until(watched.mark())  # CUDA makes no buffer while a kernel runs, and does not let itself be interrupted
         staging = _staging(device, room)
         if staging is None:
             return None
