@@ -89,6 +89,19 @@ def test_blocks_that_are_finite_and_blocks_that_are_not(device: Any, seed: int, 
             check_summary(summary(t[offset:], bins=bins), x, bins, (seed, pattern, count, offset, bins))
 
 
+def test_the_device_makes_the_edges_of_the_host(
+    device: Any, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that one submit is enough."""
+    rng = np.random.default_rng(seed)
+    monkeypatch.setattr(measures, "histogram", lambda *given: pytest.fail("counted again"))
+    for _ in range(40):
+        x = rng.normal(rng.normal(), 10.0 ** rng.integers(-5, 5), 10_000).astype(np.float32)
+        x = x[: rng.choice([1, 2, 10_000])]
+        bins = int(rng.integers(1, 1025))
+        check_summary(summary(spy.Tensor.from_numpy(device, x), bins=bins), x, bins, seed)
+
+
 def test_a_device_that_rounds_in_its_own_way(device: Any, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the edges of the device are not those of the host, the host's count."""
     x = np.random.default_rng(seed).normal(size=50_000).astype(np.float32)
