@@ -93,9 +93,11 @@ SYSTEMS = [
 
 # Resolves with milliseconds once a picture under the cell has more than sixty colours: canvases, images and those of SVG are looked
 # for in every frame, through shadow roots and frames.
-RUN = """([cell, limit]) => new Promise((resolve, reject) => {
+RUN = """async ([cell, limit]) => {
   const notebook = window.jupyterapp.shell.currentWidget.content;
   notebook.activeCellIndex = cell;
+  await notebook.scrollToItem(cell, 'start'); // some draw only what is in sight
+  await new Promise(resolve => setTimeout(resolve, 200));
   const own = document.createElement('canvas');
   own.width = own.height = 64;
   const context = own.getContext('2d', { willReadFrequently: true });
@@ -116,6 +118,7 @@ RUN = """([cell, limit]) => new Promise((resolve, reject) => {
     }
   };
   const begin = performance.now();
+  return new Promise((resolve, reject) => {
   const look = () => {
     const area = notebook.widgets[cell].outputArea.node;
     for (const picture of pictures(area)) if (colours(picture) > 60) return resolve(performance.now() - begin);
@@ -124,7 +127,8 @@ RUN = """([cell, limit]) => new Promise((resolve, reject) => {
   };
   window.jupyterapp.commands.execute('notebook:run-cell').catch(reject);
   requestAnimationFrame(look);
-})"""
+  });
+}"""
 
 
 @dataclass
