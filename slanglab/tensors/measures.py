@@ -20,6 +20,10 @@ from slanglab.tensors.records import BINS_MOST, Statistics
 
 __all__ = ["Described", "describe", "described", "histogram", "statistics"]
 
+_GROUP = 256  # threads of a group on a GPU
+_GROUPS = (
+    528  # at most: four for each of 132 multiprocessors; what so many found comes back in one small read
+)
 _WORDS = 20  # of a group's partial result
 _OWN = 256  # bins for which each thread of a software device has counters of its own
 _COUNTERS = 4096  # of a group on other devices
@@ -44,10 +48,8 @@ class _Plan:
 
 def _plan(device: Any, view: View, axes: Axes, flat: int, quads: bool = True) -> _Plan:
     quads = quads and bool(flat) and _in_quads(device, view, axes)
-    # 132 multiprocessors of the largest GPUs times four groups of 256 that are at work at once; their partial results are
-    # few enough to come back in one small read.
     software = is_software(device)
-    groups, group, run = runs(device, axes.count, 0 if software else 256, 16 if quads else 8, 528)
+    groups, group, run = runs(device, axes.count, 0 if software else _GROUP, 16 if quads else 8, _GROUPS)
     given = {"layout": placed(device, axes, flat), "elements": view.storage}
     if quads:
         given["quads"] = view.storage

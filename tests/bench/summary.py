@@ -108,6 +108,23 @@ def device_time(device: Any, t: Any, repeats: int) -> None:
     )
 
 
+def sweep(device: Any, t: Any) -> None:
+    """Print what a summary takes on the device with other numbers of threads and groups."""
+    view = sources.source(t, None, False)
+    usual = measures._GROUP, measures._GROUPS
+    for threads in (128, 256, 512):
+        for groups in (264, 528, 1056, 2112):
+            measures._GROUP, measures._GROUPS = threads, groups
+            found = [
+                f"{name} {timed(device, record):.3f}" for name, record in measures.parts(device, view, 64)
+            ]
+            whole = timed(device, lambda encoder: measures.describe(device, view, 64, encoder))
+            print(
+                f"  {threads:4} threads, {groups:4} groups: {whole:.3f}, of it {', '.join(found)}", flush=True
+            )
+    measures._GROUP, measures._GROUPS = usual
+
+
 def compare(x: Any, t: Any, repeats: int) -> None:
     """Print one line for each thing to look at."""
     known = look.statistics(t)
@@ -150,6 +167,8 @@ def main() -> None:
         t = spy.Tensor.from_numpy(device, x)
         print(f"2^{power} floats")
         device_time(device, t, given.repeats)
+        if given.sweep:
+            sweep(device, t)
         if not given.device_only:
             compare(x, t, given.repeats)
     device.close()
