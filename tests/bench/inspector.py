@@ -68,6 +68,12 @@ SYSTEMS = [
         "treescope.render_array(x)",
     ),
     System(
+        "treescope, truncated",
+        "treescope",
+        "import treescope\ntreescope.render_array(np.ones((64, 64)), truncate=True)._repr_html_()\n",
+        "treescope.render_array(x, truncate=True)",
+    ),
+    System(
         "plotly FigureWidget",
         "plotly",
         "import plotly.graph_objects as go\ngo.FigureWidget(go.Heatmap(z=np.ones((64, 64), np.float32)))\n",
@@ -231,7 +237,7 @@ def main() -> None:
         server = Server(root, Path(folder), "lab")
         try:
             for count in sizes:
-                print(f"\n{count:.0e} elements{'':14}  first: build, sent, drawn          then")
+                print(f"\n{count:.0e} elements{'':16}  first: build, sent, drawn          then")
                 for system in chosen:
                     if system.name in given_up:
                         continue
@@ -242,7 +248,7 @@ def main() -> None:
                         given_up.add(system.name)
                     version = importlib.metadata.version(system.package)
                     later = f"   {said(middle(found[1:]))}" if found[1:] else ""
-                    print(f"{system.name + ' ' + version:28} {said(found[0])}{later}", flush=True)
+                    print(f"{system.name + ' ' + version:30} {said(found[0])}{later}", flush=True)
                     rows.append(
                         {"system": system.name, "count": count, "shown": [vars(one) for one in found]}
                     )

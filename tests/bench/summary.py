@@ -156,6 +156,7 @@ def main() -> None:
     options.add_argument(
         "--device-only", action="store_true", help="only what the device's clock says of a summary"
     )
+    options.add_argument("--sweep", action="store_true", help="try other numbers of threads and groups")
     given = options.parse_args()
     device = devices.open_device(given.backend)
     print(f"{devices.describe(device)}; numpy {np.__version__}; median of {given.repeats}, ms")
