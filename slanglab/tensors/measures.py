@@ -193,14 +193,13 @@ def _count(
     room = 1 << max(6, (used - 1).bit_length())
     own = is_software(device) and used <= _OWN
     copies = plan.group if own else min(_COPIES, max(1, _COUNTERS // room))
-    macros = plan.macros | {"OWN": int(own), "BINS": room, "COPIES": copies}
+    macros = plan.macros | {"OWN": int(own), "BINS": room, "COPIES": copies, "SYMLOG": int(symlog)}
     kernels.kernel(device, "histogram", "histogram", view.form, **macros).dispatch(
         plan.threads,
         total=plan.axes.count,
         run=plan.run,
         bins=used,
         open=int(unbounded),
-        symlog=int(symlog),
         at=at,
         **plan.given,
         found=found,

@@ -15,10 +15,14 @@ A view that is not drawn within the limit of seconds is given up, and its system
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.metadata
 import json
 import math
+import os
+import signal
 import statistics
+import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -198,8 +202,48 @@ def shows(
     return found
 
 
+def apart(system: System, count: int, times: int, limit: float) -> list[Shown]:
+    """Show arrays from a process of its own: what is sent may be more than a browser, or what drives it, has memory for."""
+    room = ["--one", system.name, "--sizes", str(count), "--times", str(times), "--limit", str(limit)]
+    process = subprocess.Popen(
+        [sys.executable, __file__, *room],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        told, wrong = process.communicate(timeout=120 + times * 2 * limit)
+    except subprocess.TimeoutExpired:
+        told = wrong = b""
+    finally:
+        # The browser is in its session, and goes with it; the server was stopped by `show_one`.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    lines = [json.loads(line) for line in told.decode().splitlines()]
+    if not lines or process.returncode:
+        lines.append({"built": math.nan, "sent": -1, "drawn": None})
+        print("\n".join(wrong.decode().splitlines()[-3:])[:300], file=sys.stderr)
+    return [Shown(**line) for line in lines]
+
+
+def show_one(system: System, count: int, times: int, limit: float) -> None:
+    """Print what `shows` finds, a line of JSON each."""
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        root = Path(folder) / "root"
+        root.mkdir()
+        server = Server(root, Path(folder), "lab")
+        try:
+            browser = launch(playwright)
+            for one in shows(browser, server, system, count, times, limit):
+                print(json.dumps(vars(one)))
+        finally:
+            server.stop()
+
+
 def said(one: Shown) -> str:
     sent = f"{one.sent / 1e6:8.2f} MB"
+    if one.sent < 0:
+        return "     not drawn: the browser or what drives it ended"
     if one.drawn is None:
         return f"     not drawn, {sent}"
     return f"{one.built * 1e3:7.0f} ms {sent} {one.drawn * 1e3:7.0f} ms"
@@ -221,7 +265,12 @@ def main() -> None:
     options.add_argument("--times", type=int, default=4, help="displays of one size by one system")
     options.add_argument("--limit", type=float, default=60, help="seconds until a display is given up")
     options.add_argument("--json", default="", help="a file for the figures")
+    options.add_argument("--one", default="", help=argparse.SUPPRESS)
     given = options.parse_args()
+    if given.one:
+        system = next(s for s in SYSTEMS if s.name == given.one)
+        show_one(system, int(given.sizes), given.times, given.limit)
+        return
     device = devices.open_device("auto")
     print(devices.describe(device))
     sizes = [int(float(n)) for n in (given.sizes or "1e4,1e6,16e6").split(",")]
@@ -231,29 +280,18 @@ def main() -> None:
     chosen = [s for s in SYSTEMS if not given.only or s.package in given.only.split(",")]
     rows: list[dict[str, Any]] = []
     given_up: set[str] = set()
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        root = Path(folder) / "root"
-        root.mkdir()
-        server = Server(root, Path(folder), "lab")
-        try:
-            for count in sizes:
-                print(f"\n{count:.0e} elements{'':16}  first: build, sent, drawn          then")
-                for system in chosen:
-                    if system.name in given_up:
-                        continue
-                    browser = launch(playwright)  # a browser of its own: one may eat all memory
-                    found = shows(browser, server, system, count, given.times, given.limit)
-                    browser.close()
-                    if found[-1].drawn is None:
-                        given_up.add(system.name)
-                    version = importlib.metadata.version(system.package)
-                    later = f"   {said(middle(found[1:]))}" if found[1:] else ""
-                    print(f"{system.name + ' ' + version:30} {said(found[0])}{later}", flush=True)
-                    rows.append(
-                        {"system": system.name, "count": count, "shown": [vars(one) for one in found]}
-                    )
-        finally:
-            server.stop()
+    for count in sizes:
+        print(f"\n{count:.3g} elements{'':16}  first: build, sent, drawn          then")
+        for system in chosen:
+            if system.name in given_up:
+                continue
+            found = apart(system, count, given.times, given.limit)
+            if found[-1].drawn is None:
+                given_up.add(system.name)
+            version = importlib.metadata.version(system.package)
+            later = f"   {said(middle(found[1:]))}" if found[1:] else ""
+            print(f"{system.name + ' ' + version:30} {said(found[0])}{later}", flush=True)
+            rows.append({"system": system.name, "count": count, "shown": [vars(one) for one in found]})
     if given.json:
         Path(given.json).write_text(json.dumps(rows, indent=1))
 
