@@ -18,7 +18,7 @@ from slanglab.tensors.launch import brought, flat_in_all, merged_together, place
 from slanglab.tensors.layout import Axes, View
 from slanglab.tensors.records import BINS_MOST, Statistics
 
-__all__ = ["Described", "describe", "described", "histogram", "statistics"]
+__all__ = ["Described", "Told", "both", "describe", "described", "histogram", "parts", "statistics", "tell"]
 
 _GROUP = 256  # threads of a group on a GPU
 _GROUPS = (
@@ -67,29 +67,51 @@ def _in_quads(device: Any, view: View, axes: Axes) -> bool:
     )
 
 
+@dataclass(frozen=True, eq=False)
+class Told:
+    """Statistics being made: what was recorded, until `read` brings it back."""
+
+    form: Format
+    count: int
+    times: int
+    found: Any
+
+    def read(self) -> Statistics:
+        """Wait for the groups' partial results, and combine them."""
+        if self.found is None:
+            return Statistics(0, 0, 0, 0, 0, 0, None, None, None, None)
+        partials = brought(self.found, np.uint32).reshape(-1, _WORDS)
+        return _combined(partials, self.form, self.count, self.times)
+
+
 def statistics(device: Any, view: View, over: View | None = None) -> Statistics:
     """Return the statistics of a view, or of |over| / |view| (of floating-point types, and of one shape)."""
+    return tell(device, view, over, None).read()
+
+
+def tell(device: Any, view: View, over: View | None, encoder: Any) -> Told:
+    """Record what makes the statistics of a view, or of |over| / |view|; without an encoder it is submitted at once."""
     times = 1
     if over is None:
         axes, times = view.all.unordered()
         second = axes
     else:
         axes, second = merged_together(view.all, over.all)
+    form = view.form
     if axes.count == 0 or times == 0:
-        return Statistics(0, 0, 0, 0, 0, 0, None, None, None, None)
+        return Told(form, 0, times, None)
     flat = flat_in_all(axes, second)
     plan = _plan(device, view, axes, flat, over is None)
     found = room(device, plan.groups * _WORDS)
-    form = view.form
     if over is None:
-        _tell(device, view, plan, found)
-    else:
-        program = kernels.kernel(device, "statistics", "statistics", form, **plan.macros, RATIO=1)
-        given = plan.given | {"second": placed(device, second, flat), "over": over.storage}
-        program.dispatch(plan.threads, count=axes.count, run=plan.run, zero=0, **given, partials=found)
-        if form.bits == 16:
-            form = kernels.FORMATS["float32"]
-    return _combined(brought(found, np.uint32).reshape(plan.groups, _WORDS), form, axes.count, times)
+        _tell(device, view, plan, found, command_encoder=encoder)
+        return Told(form, axes.count, times, found)
+    program = kernels.kernel(device, "statistics", "statistics", form, **plan.macros, RATIO=1)
+    given = plan.given | {"second": placed(device, second, flat), "over": over.storage}
+    program.dispatch(
+        plan.threads, count=axes.count, run=plan.run, zero=0, **given, partials=found, command_encoder=encoder
+    )
+    return Told(kernels.FORMATS["float32"] if form.bits == 16 else form, axes.count, times, found)
 
 
 def _tell(device: Any, view: View, plan: _Plan, found: Any, **encoder: Any) -> None:
@@ -272,6 +294,19 @@ def _described(device: Any, view: View, bins: int) -> Described | None:
         return None
     plan = _plan(device, view, axes, flat_in_all(axes))
     return Described(view, plan, times, bins, room(device, plan.groups * _WORDS + 2 * bins + 5))
+
+
+def both(
+    device: Any, value: View, gradient: View, bins: int
+) -> tuple[tuple[Statistics, Edges, NDArray[np.int64]], Statistics, Statistics]:
+    """Return what `described` does of a value, the statistics of its gradient and those of |gradient| / |value|."""
+    encoder = device.create_command_encoder()
+    recorded = describe(device, value, bins, encoder)
+    slope = tell(device, gradient, None, encoder)
+    ratio = tell(device, value, gradient, encoder)
+    device.submit_command_buffer(encoder.finish())
+    known = described(device, value, bins) if recorded is None else recorded.read()
+    return known, slope.read(), ratio.read()
 
 
 def described(device: Any, view: View, bins: int) -> tuple[Statistics, Edges, NDArray[np.int64]]:

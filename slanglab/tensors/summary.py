@@ -296,10 +296,15 @@ def _summary(
             notes=notes,
         )
     value, grad = values[""], grads.get("")
-    known, shown = _described(value, bins)
     slope = ratio = slope_histogram = None
-    if grad is not None:
-        slope, ratio = _statistics(grad), _ratio(grad, value)
+    if isinstance(value, View) and isinstance(grad, View):
+        (known, lines, counts), slope, ratio = measures.both(value.storage.device, value, grad, bins)
+        shown = Histogram(lines.values, counts, lines.scale, lines.threshold)
+    else:
+        known, shown = _described(value, bins)
+        if grad is not None:
+            slope, ratio = _statistics(grad), _ratio(grad, value)
+    if grad is not None and slope is not None:
         most = max(abs(slope.minimum or 0.0), abs(slope.maximum or 0.0))
         slope_histogram = _histogram(grad, edges((-most, most) if most else None, None, bins, "symlog"))
     return Summary(
@@ -334,10 +339,8 @@ def _described(source: Source, bins: int) -> tuple[Statistics, Histogram]:
 
 
 def _ratio(grad: Source, value: Source) -> Statistics | None:
-    if isinstance(grad, View) and isinstance(value, View):
-        return measures.statistics(value.storage.device, value, grad)
     if isinstance(grad, View) or isinstance(value, View):
-        return None
+        return None  # one of them is on the host
     return host.statistics(host.ratio(grad, value))
 
 
