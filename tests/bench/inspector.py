@@ -4,7 +4,8 @@ For float32 arrays of 1e4, 1e6 and 16e6 elements (1e8 too where there is a GPU):
 the bytes that reached the browser, and the time from pressing Run until a frame of the page holds a picture of more than sixty
 colours, in headless Chromium. First comes the first view of a page, then the median of the following ones, each of new numbers.
 Everything is imported, and has built (not shown) one small view, before. SlangLab looks at a `slangpy.Tensor`; the others get
-the same numbers as an array that NumPy holds already.
+the same numbers as an array that NumPy holds already. Last comes a tensor of 512 x 512 that
+changes all the time: how often its view is painted, and how long a frame takes from the kernel until it is acknowledged.
 
     pip install treescope plotly anyplotlib matplotlib   # peers, for this only
     python tests/bench/inspector.py [--sizes 1e4,1e6,16e6] [--only slanglab,anyplotlib] [--limit 60]
@@ -141,6 +142,30 @@ RUN = """async ([cell, limit]) => {
 }"""
 
 
+# A tensor written as often as the kernel's loop allows, and a view that follows; what it acknowledges has been painted.
+LIVE = """\
+import asyncio, json
+x = sl.tensor(a)
+w = sl.inspect(x)
+rolled = [np.roll(a, 16 * i, axis=1) for i in range(32)]
+async def live(seconds):
+    gate, acknowledge = w._gate, w._gate.acknowledge
+    lags, ahead, written = [], 0, 0
+    def note(seq):
+        if seq == gate._in_flight:
+            lags.append(time.monotonic() - gate._sent_at)
+        acknowledge(seq)
+    gate.acknowledge = note
+    before, begin = gate.sent, time.monotonic()
+    while (took := time.monotonic() - begin) < seconds:
+        sl.assign(x, rolled[written % 32])
+        written += 1
+        ahead = max(ahead, gate.sent - before - len(lags))
+        await asyncio.sleep(0.001)
+    return {"written": written / took, "painted": len(lags) / took, "lag": sorted(lags), "ahead": ahead}
+w"""
+
+
 @dataclass
 class Shown:
     """One display: seconds in the kernel, bytes to the browser, seconds until drawn (None: not within the limit)."""
@@ -240,6 +265,33 @@ def show_one(system: System, count: int, times: int, limit: float) -> None:
             server.stop()
 
 
+def show_live(side: int, seconds: float) -> dict[str, Any]:
+    """Show a tensor that changes all the time; return rates, lags and the frames that were under way at most."""
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        root = Path(folder) / "root"
+        root.mkdir()
+        server = Server(root, Path(folder), "lab")
+        try:
+            page = launch(playwright).new_page(viewport={"width": 1280, "height": 1000})
+            numbers = COMMON + "import slanglab as sl\n" + NUMBERS.format(rows=side, columns=side) + LIVE
+            end = "print(json.dumps(task.result()))"
+            notebook = NotebookPage(
+                page, server, [numbers, f"task = asyncio.ensure_future(live({seconds}))", end], "live.ipynb"
+            )
+            notebook.run(0)
+            page.wait_for_timeout(1000)
+            notebook.run(1)
+            page.wait_for_timeout(seconds * 1e3 + 1500)
+            notebook.run(2)
+            if notebook.failed(2):
+                raise RuntimeError(notebook.text(2))
+            found: dict[str, Any] = json.loads(notebook.text(2))
+            notebook.close()
+            return found
+        finally:
+            server.stop()
+
+
 def said(one: Shown) -> str:
     sent = f"{one.sent / 1e6:8.2f} MB"
     if one.sent < 0:
@@ -292,6 +344,15 @@ def main() -> None:
             later = f"   {said(middle(found[1:]))}" if found[1:] else ""
             print(f"{system.name + ' ' + version:30} {said(found[0])}{later}", flush=True)
             rows.append({"system": system.name, "count": count, "shown": [vars(one) for one in found]})
+    if not given.only or "slanglab" in given.only.split(","):
+        live = show_live(512, 6.0)
+        lags = live["lag"] or [math.nan]
+        print(
+            f"\nlive at 512 x 512: written {live['written']:.0f} times a second, painted {live['painted']:.0f}; "
+            f"lag {statistics.median(lags) * 1e3:.0f} ms, 95 % below {lags[int(0.95 * len(lags))] * 1e3:.0f} ms; "
+            f"frames under way at most {live['ahead']}"
+        )
+        rows.append({"live": 512, **live})
     if given.json:
         Path(given.json).write_text(json.dumps(rows, indent=1))
 
