@@ -243,7 +243,7 @@ class Described:
         """Return what records each pass into an encoder."""
         device, view, plan, found = self.view.storage.device, self.view, self.plan, self.found
         at = plan.groups * _WORDS
-        group = 64 if is_software(device) else 256
+        group = 64 if is_software(device) else 512
         lines = kernels.kernel(device, "edges", "edges", view.form, GROUP=group, FLAT=1)
         given = {"groups": plan.groups, "bins": self.bins, "at": at, "zero": 0, "found": found}
         return (
