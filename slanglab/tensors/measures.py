@@ -20,11 +20,11 @@ from slanglab.tensors.records import BINS_MOST, Statistics
 
 __all__ = ["Described", "Told", "both", "describe", "described", "histogram", "parts", "statistics", "tell"]
 
-_GROUP = 256  # threads of a group on a GPU
+_GROUP = 128  # threads of a group on a GPU
 _GROUPS = (
-    528  # at most: four for each of 132 multiprocessors; what so many found comes back in one small read
+    924  # at most: seven for each of 132 multiprocessors; what so many found comes back in one small read
 )
-_WORDS = 20  # of a group's partial result
+_WORDS = 17  # of a group's partial result
 _OWN = 256  # bins for which each thread of a software device has counters of its own
 _COUNTERS = 4096  # of a group on other devices
 _COPIES = 32  # sets of counters at most
@@ -37,7 +37,7 @@ class _Plan:
     axes: Axes
     groups: int
     group: int
-    run: int
+    steps: dict[str, int]
     macros: dict[str, int]
     given: dict[str, Any]
 
@@ -49,11 +49,15 @@ class _Plan:
 def _plan(device: Any, view: View, axes: Axes, flat: int, quads: bool = True) -> _Plan:
     quads = quads and bool(flat) and _in_quads(device, view, axes)
     software = is_software(device)
-    groups, group, run = runs(device, axes.count, 0 if software else _GROUP, 16 if quads else 8, _GROUPS)
+    block = 16 if quads else 8
+    groups, group, run = runs(device, axes.count, 0 if software else _GROUP, block, _GROUPS)
     given = {"layout": placed(device, axes, flat), "elements": view.storage}
     if quads:
         given["quads"] = view.storage
-    return _Plan(axes, groups, group, run, {"GROUP": group, "FLAT": flat, "QUADS": int(quads)}, given)
+    tiles = run // (group * block)
+    # What a GPU reads at one time lies together; a processor's threads go on where they were.
+    steps = {"tiles": tiles, "apart": tiles if software else 1, "step": 1 if software else groups}
+    return _Plan(axes, groups, group, steps, {"GROUP": group, "FLAT": flat, "QUADS": int(quads)}, given)
 
 
 def _in_quads(device: Any, view: View, axes: Axes) -> bool:
@@ -109,14 +113,26 @@ def tell(device: Any, view: View, over: View | None, encoder: Any) -> Told:
     program = kernels.kernel(device, "statistics", "statistics", form, **plan.macros, RATIO=1)
     given = plan.given | {"second": placed(device, second, flat), "over": over.storage}
     program.dispatch(
-        plan.threads, count=axes.count, run=plan.run, zero=0, **given, partials=found, command_encoder=encoder
+        plan.threads,
+        count=axes.count,
+        **plan.steps,
+        zero=0,
+        **given,
+        partials=found,
+        command_encoder=encoder,
     )
     return Told(kernels.FORMATS["float32"] if form.bits == 16 else form, axes.count, times, found)
 
 
 def _tell(device: Any, view: View, plan: _Plan, found: Any, **encoder: Any) -> None:
     kernels.kernel(device, "statistics", "statistics", view.form, **plan.macros).dispatch(
-        plan.threads, count=plan.axes.count, run=plan.run, zero=0, **plan.given, partials=found, **encoder
+        plan.threads,
+        count=plan.axes.count,
+        **plan.steps,
+        zero=0,
+        **plan.given,
+        partials=found,
+        **encoder,
     )
 
 
@@ -128,7 +144,7 @@ def _combined(partials: NDArray[np.uint32], form: Format, count: int, times: int
     some = partials[partials[:, 0] > 0]
     if not len(some):
         return Statistics(count * times, 0, zeros, nan, positive, negative, None, None, None, None)
-    pairs = some[:, 6:18].astype(np.uint64).reshape(-1, 6, 2)
+    pairs = some[:, 5:17].astype(np.uint64).reshape(-1, 6, 2)
     words = pairs[:, :, 0] | pairs[:, :, 1] << np.uint64(32)
     least, most = keys_to_values(np.array([words[:, 0].min(), words[:, 1].max()]), form).tolist()
     reals = np.ascontiguousarray(words[:, 2:])
@@ -219,7 +235,7 @@ def _count(
     kernels.kernel(device, "histogram", "histogram", view.form, **macros).dispatch(
         plan.threads,
         total=plan.axes.count,
-        run=plan.run,
+        **plan.steps,
         bins=used,
         open=int(unbounded),
         at=at,
