@@ -12,8 +12,23 @@ from slanglab.device import is_software
 from slanglab.errors import ArgumentError
 from slanglab.tensors import kernels
 from slanglab.tensors.layout import Axes
+from slanglab.waiting import reads
 
-__all__ = ["COUNT_MOST", "brought", "flat_in_all", "merged_together", "placed", "room", "runs", "uploaded"]
+__all__ = [
+    "COUNT_MOST",
+    "brought",
+    "flat_in_all",
+    "lent",
+    "merged_together",
+    "placed",
+    "returned",
+    "room",
+    "runs",
+    "uploaded",
+]
+
+_LENT = reads.SMALL // 4  # words of a buffer that is kept
+_KEPT = 4
 
 COUNT_MOST = 2**32 - 2**25
 """Elements of one dispatch at most: its counters and indices have 32 bits."""
@@ -42,6 +57,30 @@ def brought(buffer: Any, kind: Any) -> NDArray[Any]:
     """Bring a buffer to the host."""
     found: NDArray[Any] = np.frombuffer(buffer.to_numpy().tobytes(), dtype=kind)
     return found
+
+
+def lent(device: Any, words: int) -> Any:
+    """Return a buffer of that many words or more, kept from an earlier pass if there is one: making one may stop the device."""
+    free = _free(device)
+    try:
+        return free.pop() if words <= _LENT else room(device, words)
+    except IndexError:
+        return room(device, _LENT)
+
+
+def returned(buffer: Any, words: int) -> NDArray[np.uint32]:
+    """Bring the first words of a lent buffer to the host, and keep it for a later pass; after an error it is let go."""
+    few = reads.small(buffer, 0, 4 * words)
+    found = brought(buffer, np.uint32)[:words] if few is None else few.view(np.uint32)
+    free = _free(buffer.device)
+    if words <= _LENT and len(free) < _KEPT:
+        free.append(buffer)
+    return found
+
+
+def _free(device: Any) -> list[Any]:
+    free: list[Any] = kernels.kept(device, ("lent buffers",), list)
+    return free
 
 
 def runs(device: Any, count: int, group: int = 0, block: int = 8, most: int = 1024) -> tuple[int, int, int]:

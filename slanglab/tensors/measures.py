@@ -14,7 +14,16 @@ from slanglab.device import is_software
 from slanglab.tensors import kernels
 from slanglab.tensors.binning import Edges, edges, keys_to_values
 from slanglab.tensors.kernels import Format
-from slanglab.tensors.launch import brought, flat_in_all, merged_together, placed, room, runs, uploaded
+from slanglab.tensors.launch import (
+    brought,
+    flat_in_all,
+    lent,
+    merged_together,
+    placed,
+    returned,
+    runs,
+    uploaded,
+)
 from slanglab.tensors.layout import Axes, View
 from slanglab.tensors.records import BINS_MOST, Statistics
 
@@ -78,13 +87,14 @@ class Told:
     form: Format
     count: int
     times: int
+    groups: int
     found: Any
 
     def read(self) -> Statistics:
-        """Wait for the groups' partial results, and combine them."""
+        """Wait for the groups' partial results, and combine them; once, since the buffer is used again."""
         if self.found is None:
             return Statistics(0, 0, 0, 0, 0, 0, None, None, None, None)
-        partials = brought(self.found, np.uint32).reshape(-1, _WORDS)
+        partials = returned(self.found, self.groups * _WORDS).reshape(-1, _WORDS)
         return _combined(partials, self.form, self.count, self.times)
 
 
@@ -103,13 +113,13 @@ def tell(device: Any, view: View, over: View | None, encoder: Any) -> Told:
         axes, second = merged_together(view.all, over.all)
     form = view.form
     if axes.count == 0 or times == 0:
-        return Told(form, 0, times, None)
+        return Told(form, 0, times, 0, None)
     flat = flat_in_all(axes, second)
     plan = _plan(device, view, axes, flat, over is None)
-    found = room(device, plan.groups * _WORDS)
+    found = lent(device, plan.groups * _WORDS)
     if over is None:
         _tell(device, view, plan, found, command_encoder=encoder)
-        return Told(form, axes.count, times, found)
+        return Told(form, axes.count, times, plan.groups, found)
     program = kernels.kernel(device, "statistics", "statistics", form, **plan.macros, RATIO=1)
     given = plan.given | {"second": placed(device, second, flat), "over": over.storage}
     program.dispatch(
@@ -121,7 +131,8 @@ def tell(device: Any, view: View, over: View | None, encoder: Any) -> Told:
         partials=found,
         command_encoder=encoder,
     )
-    return Told(kernels.FORMATS["float32"] if form.bits == 16 else form, axes.count, times, found)
+    form = kernels.FORMATS["float32"] if form.bits == 16 else form
+    return Told(form, axes.count, times, plan.groups, found)
 
 
 def _tell(device: Any, view: View, plan: _Plan, found: Any, **encoder: Any) -> None:
@@ -274,8 +285,8 @@ class Described:
         )
 
     def read(self) -> tuple[Statistics, Edges, NDArray[np.int64]]:
-        """Wait for the results, and return the statistics, the edges and the counts."""
-        words = brought(self.found, np.uint32)
+        """Wait for the results, and return the statistics, the edges and the counts; once, since the buffer is used again."""
+        words = returned(self.found, self.plan.groups * _WORDS + 2 * self.bins + 5)
         at, form = self.plan.groups * _WORDS, self.view.form
         known = _combined(words[:at].reshape(-1, _WORDS), form, self.plan.axes.count, self.times)
         lines = _lines(known, self.bins)
@@ -309,7 +320,7 @@ def _described(device: Any, view: View, bins: int) -> Described | None:
     if not kernels.has_wide(device):
         return None
     plan = _plan(device, view, axes, flat_in_all(axes))
-    return Described(view, plan, times, bins, room(device, plan.groups * _WORDS + 2 * bins + 5))
+    return Described(view, plan, times, bins, lent(device, plan.groups * _WORDS + 2 * bins + 5))
 
 
 def both(
