@@ -181,4 +181,5 @@ def test_hundred_million_floats(device: Any, seed: int) -> None:
     assert sorted(set(flagged)) == np.flatnonzero(p.flags[0]).tolist()
     means = np.array([part.mean() for part in x.reshape(1000, -1).astype(np.float64)])
     clear = p.flags[0] == 0
-    np.testing.assert_allclose(p.mean[0][clear], means[clear], rtol=1e-6)
+    # As far as float32 sums of numbers of that size reach: a mean may lie near zero.
+    np.testing.assert_allclose(p.mean[0][clear], means[clear], rtol=1e-6, atol=4 * 2.0**-23 * std)
