@@ -148,6 +148,7 @@ def _compiled(device: Any, file: str, entry: str, form: Format, macros: dict[str
         "WIDE": int(form.wide),
         "RATIO": 0,
         "TEAM": 1,
+        "QUADS": 0,
         **macros,
     }
     head = "".join(f"#define {name} {value}\n" for name, value in defined.items())

@@ -79,6 +79,7 @@ def _mended_copy_from_numpy(self: Any, data: Any) -> None:
         data = _uploadable(self, data)
         if data.size == 0:
             return
+    waiting.before_copy(self.device)
     _call("copy_from_numpy", self, data)
     if writes.watched:
         writes.wrote(self)
@@ -90,6 +91,7 @@ def _mended_from_numpy(device: Any, ndarray: Any, *args: Any, **kwargs: Any) -> 
         # slangpy copies as many bytes as there are elements, from the first on, whatever the strides
         ready = np.ascontiguousarray(ndarray, ndarray.dtype.newbyteorder("="))
         ndarray = ready if ready.flags.writeable and ready.flags.c_contiguous else ready.copy()
+    waiting.before_copy(device)
     return _call("from_numpy", device, ndarray, *args, **kwargs)
 
 

@@ -16,7 +16,7 @@ from slanglab import elsewhere
 from slanglab.device import describe
 from slanglab.errors import ArgumentError
 from slanglab.scalars import type_name
-from slanglab.tensors import host, layout, passes, sources
+from slanglab.tensors import host, layout, measures, passes, sources
 from slanglab.tensors.binning import Edges, edges
 from slanglab.tensors.frames import Choice, Index, Window, choose
 from slanglab.tensors.layout import Axes, View
@@ -300,13 +300,17 @@ def _summary(
             notes=notes,
         )
     value, grad = values[""], grads.get("")
-    known = _statistics(value)
     slope = ratio = slope_histogram = None
-    if grad is not None:
-        slope, ratio = _statistics(grad), _ratio(grad, value)
+    if isinstance(value, View) and isinstance(grad, View):
+        (known, lines, counts), slope, ratio = measures.both(value.storage.device, value, grad, bins)
+        shown = Histogram(lines.values, counts, lines.scale, lines.threshold)
+    else:
+        known, shown = _described(value, bins)
+        if grad is not None:
+            slope, ratio = _statistics(grad), _ratio(grad, value)
+    if grad is not None and slope is not None:
         most = max(abs(slope.minimum or 0.0), abs(slope.maximum or 0.0))
         slope_histogram = _histogram(grad, edges((-most, most) if most else None, None, bins, "symlog"))
-    low, high = known.minimum, known.maximum
     return Summary(
         shape,
         names[""],
@@ -316,7 +320,7 @@ def _summary(
         known,
         slope,
         ratio,
-        _histogram(value, edges(None, None if low is None else (low, high), bins, "linear")),
+        shown,
         slope_histogram,
         notes=notes,
     )
@@ -324,15 +328,23 @@ def _summary(
 
 def _statistics(source: Source) -> Statistics:
     if isinstance(source, View):
-        return passes.statistics(source.storage.device, source)
+        return measures.statistics(source.storage.device, source)
     return host.statistics(source)
 
 
+def _described(source: Source, bins: int) -> tuple[Statistics, Histogram]:
+    """Return the statistics, and a linear histogram over the finite extremes."""
+    if isinstance(source, View):
+        known, lines, counts = measures.described(source.storage.device, source, bins)
+        return known, Histogram(lines.values, counts, lines.scale, lines.threshold)
+    known = host.statistics(source)
+    low, high = known.minimum, known.maximum
+    return known, _histogram(source, edges(None, None if low is None else (low, high), bins, "linear"))
+
+
 def _ratio(grad: Source, value: Source) -> Statistics | None:
-    if isinstance(grad, View) and isinstance(value, View):
-        return passes.statistics(value.storage.device, value, grad)
     if isinstance(grad, View) or isinstance(value, View):
-        return None
+        return None  # one of them is on the host
     return host.statistics(host.ratio(grad, value))
 
 
@@ -344,7 +356,7 @@ def _extremes(source: Source) -> tuple[Any, Any] | None:
 def _histogram(source: Source, bins: Edges) -> Histogram:
     if isinstance(source, View):
         return Histogram(
-            bins.values, passes.histogram(source.storage.device, source, bins), bins.scale, bins.threshold
+            bins.values, measures.histogram(source.storage.device, source, bins), bins.scale, bins.threshold
         )
     return Histogram(bins.values, host.histogram(source, bins), bins.scale, bins.threshold)
 

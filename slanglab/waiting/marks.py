@@ -12,7 +12,7 @@ import slangpy as spy
 
 from slanglab.machine import cuda
 
-__all__ = ["Mark", "is_reached", "mark"]
+__all__ = ["Mark", "copies_block", "is_reached", "mark"]
 
 Mark = int | cuda.Event
 
@@ -49,6 +49,14 @@ def mark(device: spy.Device, submit: int | None = None) -> Mark:
     if submit is not None:
         return submit
     return int(_submit(device, device.create_command_encoder().finish()))
+
+
+def copies_block(device: spy.Device) -> bool:
+    """Tell whether a copy from or to the host is made when it is submitted, after all that runs, with the interpreter's lock held.
+
+    CUDA does that for memory that the driver does not know, as slangpy's is.
+    """
+    return _events_of(device) is not None
 
 
 def is_reached(device: spy.Device, place: Mark) -> bool:

@@ -14,7 +14,7 @@ import slangpy as spy
 
 from slanglab.errors import DeviceGoneError
 from slanglab.waiting import reads
-from slanglab.waiting.watch import State, check, of, told, wait, wait_for
+from slanglab.waiting.watch import State, before_copy, check, of, told, wait, wait_for
 
 __all__ = ["install", "installed", "uninstall"]
 
@@ -48,6 +48,7 @@ def _reading(own: Any) -> Callable[..., Any]:
 def _writing(own: Any) -> Callable[..., Any]:
     def write(self: Any, *args: Any, **kwargs: Any) -> Any:
         check(self.device)
+        before_copy(self.device)
         return told(own, self, *args, **kwargs)
 
     return write

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 import slangpy as spy
 
-from slanglab.waiting.watch import State, Watched, explain_loss, of, told
+from slanglab.waiting.watch import State, Watched, before_copy, explain_loss, of, told
 
 __all__ = ["SMALL", "around", "small"]
 
@@ -40,12 +40,12 @@ def small(buffer: spy.Buffer, offset: int, size: int) -> np.ndarray[Any, Any] | 
     watched = of(device)
     if watched.state is not State.OPEN:
         raise watched.error()
+    before_copy(device)
     room = _SIZES[0] if size <= _SIZES[0] else _SIZES[1] if size <= _SIZES[1] else _SIZES[2]
     free = watched.staging.setdefault(room, [])
     try:
         staging = free.pop()  # a thread at a time has it
     except IndexError:
-        watched.until(watched.mark())  # CUDA makes no buffer while a kernel runs, and does not let itself be interrupted
         staging = _staging(device, room)
         if staging is None:
             return None

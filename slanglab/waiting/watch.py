@@ -29,6 +29,7 @@ __all__ = [
     "State",
     "WaitInterrupted",
     "Watched",
+    "before_copy",
     "check",
     "describe_work",
     "explain_loss",
@@ -424,6 +425,12 @@ def wait(device: spy.Device, *, forever: bool = False) -> None:
     """
     watched = of(device)
     watched.until(watched.mark(), forever=forever)
+
+
+def before_copy(device: spy.Device) -> None:
+    """Wait, where a copy from or to the host would, but without a way to interrupt it."""
+    if marks.copies_block(device):
+        wait(device)
 
 
 def wait_for(device: spy.Device, submit: int) -> None:

@@ -1,8 +1,9 @@
 """How long looking at a tensor takes on the device, beside NumPy doing the same on the same machine.
 
 Run it as `python tests/bench/summary.py [--backend cuda] [--sizes 22,24]`. Each line is the median of the repeats, in
-milliseconds, with the results on the host at the end; the ratio is NumPy's time over the device's. `copy` is a copy of the
-tensor's bytes on the device, half of which is reading them once.
+milliseconds, with the results on the host at the end; the ratio is NumPy's time over the device's. First comes what a
+summary takes by the device's own clock, beside a copy of the tensor's bytes there, half of which is reading them once.
+On a GPU: `python tests/bench/summary.py --backend cuda --sizes 26 --device-only`, and the same with `--backend vulkan`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 import slangpy as spy
 
 from slanglab import device as devices
+from slanglab.tensors import measures, sources
 from slanglab.tensors import summary as look
 
 
@@ -61,21 +63,66 @@ def numpy_picture(x: Any) -> object:
     )
 
 
-def device_copy(device: Any, tensor: Any, repeats: int = 20) -> float:
-    """One copy of the tensor's bytes on the device, in milliseconds, by the device's own clock."""
-    target = spy.Tensor.empty_like(tensor)
+def timed(device: Any, record: Callable[[Any], object], repeats: int = 20) -> float:
+    """What is recorded into one command buffer, in milliseconds, by the device's own clock."""
     pool = device.create_query_pool(spy.QueryType.timestamp, 2)
     took = []
-    for _ in range(repeats):
+    for _ in range(repeats + 3):
         encoder = device.create_command_encoder()
         encoder.write_timestamp(pool, 0)
-        encoder.copy_buffer(target.storage, 0, tensor.storage, 0, tensor.storage.size)
+        kept = record(encoder)
         encoder.write_timestamp(pool, 1)
         device.submit_command_buffer(encoder.finish())
         device.wait()
+        del kept
         begin, end = pool.get_timestamp_results(0, 2)
         took.append((end - begin) * 1e3)
-    return stats.median(took)
+    return stats.median(took[3:])
+
+
+def device_copy(device: Any, tensor: Any) -> float:
+    """One copy of the tensor's bytes on the device."""
+    target = spy.Tensor.empty_like(tensor)
+    return timed(
+        device,
+        lambda encoder: encoder.copy_buffer(target.storage, 0, tensor.storage, 0, tensor.storage.size),
+    )
+
+
+def device_time(device: Any, t: Any, repeats: int) -> None:
+    """Print what a summary takes on the device, beside a copy of the tensor there: half of it is reading it once."""
+    copy = device_copy(device, t)
+    view = sources.source(t, None, False)
+    recorded = timed(device, lambda encoder: measures.describe(device, view, 64, encoder))
+    reading = copy / 2
+    host = median(lambda: look.summary(t), repeats)
+    gigabytes = t.storage.size / 1e6
+    print(
+        f"  copy on the device {copy:.3f} ({2 * gigabytes / copy:.0f} GB/s), so reading once {reading:.3f}; summary on the device "
+        f"{recorded:.3f}: {recorded / reading:.2f} times reading once, {recorded / copy:.2f} times the copy; "
+        f"with the host {host:.3f}: {host / reading:.2f} times"
+    )
+    parts = measures.parts(device, view, 64)
+    print(
+        "  of it: " + ", ".join(f"{name} {timed(device, record):.3f}" for name, record in parts), flush=True
+    )
+
+
+def sweep(device: Any, t: Any) -> None:
+    """Print what a summary takes on the device with other numbers of threads and groups."""
+    view = sources.source(t, None, False)
+    usual = measures._GROUP, measures._GROUPS
+    for threads in (128, 256, 512):
+        for groups in (264, 528, 1056, 2112):
+            measures._GROUP, measures._GROUPS = threads, groups
+            found = [
+                f"{name} {timed(device, record):.3f}" for name, record in measures.parts(device, view, 64)
+            ]
+            whole = timed(device, lambda encoder: measures.describe(device, view, 64, encoder))
+            print(
+                f"  {threads:4} threads, {groups:4} groups: {whole:.3f}, of it {', '.join(found)}", flush=True
+            )
+    measures._GROUP, measures._GROUPS = usual
 
 
 def compare(x: Any, t: Any, repeats: int) -> None:
@@ -106,6 +153,10 @@ def main() -> None:
     options.add_argument("--backend", default="auto")
     options.add_argument("--sizes", default="22,24", help="even powers of two, comma separated")
     options.add_argument("--repeats", type=int, default=7)
+    options.add_argument(
+        "--device-only", action="store_true", help="only what the device's clock says of a summary"
+    )
+    options.add_argument("--sweep", action="store_true", help="try other numbers of threads and groups")
     given = options.parse_args()
     device = devices.open_device(given.backend)
     print(f"{devices.describe(device)}; numpy {np.__version__}; median of {given.repeats}, ms")
@@ -115,8 +166,12 @@ def main() -> None:
         side = 2 ** (power // 2)
         x = np.random.default_rng(seed).standard_normal((side, 2**power // side), np.float32)
         t = spy.Tensor.from_numpy(device, x)
-        print(f"2^{power} floats, copy on the device {device_copy(device, t):.3f}")
-        compare(x, t, given.repeats)
+        print(f"2^{power} floats")
+        device_time(device, t, given.repeats)
+        if given.sweep:
+            sweep(device, t)
+        if not given.device_only:
+            compare(x, t, given.repeats)
     device.close()
 
 
