@@ -19,6 +19,8 @@ __all__ = [
     "Interrupted",
     "NameNotFoundError",
     "SlangLabError",
+    "is_library",
+    "is_ours",
 ]
 
 
@@ -65,7 +67,7 @@ def _users_line(traceback: TracebackType | None) -> list[str]:
     found: list[str] = []
     while traceback is not None:
         code = traceback.tb_frame.f_code
-        if not _is_library(code.co_filename):
+        if not is_library(code.co_filename):
             line = linecache.getline(code.co_filename, traceback.tb_lineno).strip()
             # A magic is not Python of the user's: IPython writes its call, the whole cell in it.
             if line and not line.startswith(
@@ -77,8 +79,15 @@ def _users_line(traceback: TracebackType | None) -> list[str]:
     return found
 
 
-def _is_library(filename: str) -> bool:
-    return filename.startswith((_PACKAGE, "<")) or "site-packages" in filename or "/lib/python" in filename
+def is_library(filename: str) -> bool:
+    """Tell whether code of that file is SlangLab's, a library's or made at run time, and not the user's."""
+    made = filename.startswith("<") and not filename.startswith("<ipython-input")
+    return made or is_ours(filename) or "site-packages" in filename or "/lib/python" in filename
+
+
+def is_ours(filename: str) -> bool:
+    """Tell whether a file is one of SlangLab's."""
+    return filename.startswith(_PACKAGE)
 
 
 _LONGEST_LINE = 200  # characters

@@ -14,7 +14,7 @@ from slanglab.notebook.display import Formatters
 from slanglab.notebook.gone import names_on, variables
 from slanglab.notebook.holders import Holders
 from slanglab.notebook.magics import SlangMagics, lift_comments, wrap_errors
-from slanglab.notebook.old_calls import OldCalls
+from slanglab.notebook.raised import Raised
 from slanglab.notebook.work_line import WorkLine
 from slanglab.tensors.records import Summary
 from slanglab.waiting import explain_loss
@@ -31,7 +31,7 @@ class Extension:
         self._lab = current()
         self._formatters = Formatters(shell)
         self._holders = Holders(shell)
-        self._old_calls = OldCalls(shell)
+        self._raised = Raised(shell)
         self._magics = SlangMagics(shell, self._lab)
         self._work_line = WorkLine(shell) if WorkLine.fits(shell) else None
 
@@ -42,7 +42,7 @@ class Extension:
         self._shell.register_magics(self._magics)
         self._shell.input_transformers_cleanup.insert(0, lift_comments)
         self._formatters.install()
-        self._old_calls.install()
+        self._raised.install()
         # post_run_cell and not post_execute: the latter also fires for messages of widgets, on another thread.
         self._shell.events.register("post_run_cell", self._after_cell)
         SlangLabError.presenter = wrap_errors
@@ -67,7 +67,7 @@ class Extension:
         if self._work_line is not None:
             self._work_line.remove()
         self._shell.events.unregister("post_run_cell", self._after_cell)
-        self._old_calls.remove()
+        self._raised.remove()
         self._formatters.remove()
         self._shell.input_transformers_cleanup.remove(lift_comments)
         manager = self._shell.magics_manager

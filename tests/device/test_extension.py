@@ -2,6 +2,7 @@
 
 import gc
 import inspect
+import re
 import threading
 
 import numpy as np
@@ -447,3 +448,26 @@ def test_functions_of_a_forgotten_cell_outlive_many_edits(shell):
     assert (one(2.0), module.two(3.0)) == (3.0, 6.0)
     shell.run("%%slang keep\nfloat one(float x) { return x + 10; }")
     assert (one(2.0), shell["keep"].one(2.0)) == (3.0, 12.0)
+
+
+def test_an_interrupt_in_slanglab_is_shown_up_to_the_users_line(shell, monkeypatch):
+    from slanglab.widgets import inspector
+
+    made = {}  # a function of no file, as SlangLab's own are none of the user's
+    exec("def interrupted(*_args, **_options): raise KeyboardInterrupt", made)
+    shell.run("import slanglab\nt = slanglab.tensor([1.0, 2.0])")
+    monkeypatch.setattr(inspector.summaries, "summary", made["interrupted"])
+    out = shell.run("def look():\n    return slanglab.inspect(t)\nlook()", fails=True)
+    assert isinstance(out.error, KeyboardInterrupt)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", out.text)
+    assert "return slanglab.inspect(t)" in text
+    assert "inspector.py" not in text
+
+
+def test_an_interrupt_elsewhere_is_shown_whole(shell):
+    out = shell.run(
+        "import json\ndef interrupted(pairs): raise KeyboardInterrupt\n"
+        "try: json.loads('{}', object_hook=interrupted)\nfinally: pass",
+        fails=True,
+    )
+    assert "decoder.py" in out.text
