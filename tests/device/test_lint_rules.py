@@ -68,7 +68,7 @@ def gradients(text, function, arguments, wrt):
 
 
 def test_every_rule_is_run():
-    assert set(CASES) | {"race", "index-order"} == set(RULE)
+    assert set(CASES) | {"race", "index-order", "endless-loop"} == set(RULE)
 
 
 @pytest.mark.parametrize("code", CASES)
@@ -105,6 +105,15 @@ def test_both_texts_of_an_index_order(device):
     t = slanglab.tensor(np.arange(9.0).reshape(3, 3))
     assert slanglab.compile(RULE["index-order"].bad).at(2, 1, t) == 5.0
     assert slanglab.compile(RULE["index-order"].good).at(2, 1, t) == 7.0
+
+
+def test_LP_03_an_endless_loop_is_warned_of_and_its_rewrite_is_right(device):
+    x = np.array([1.0, 2.0, 9.0], np.float32)
+    good = slanglab.compile(RULE["endless-loop"].good).root(x, _result="numpy")
+    np.testing.assert_allclose(good, np.sqrt(x), rtol=1e-6)
+    # What the call of a loop that the compiler drops returns is whatever the memory held.
+    module = slanglab.compile("float f(float x) { while (true) {} return x; }")
+    assert module.f(x, _result="numpy").shape == (3,)
 
 
 # ----- other rewrites that hints give, and other spellings that are right -----

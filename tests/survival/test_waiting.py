@@ -29,14 +29,14 @@ def slow():
     """A function that keeps the device at work."""
     module = slanglab.compile(CELL.split("\n", 1)[1], "slow_cell")
     out = slanglab.zeros(64)
-    module.slow(spy.grid((64,)), 10, _result=out)
+    module.slow(spy.grid((64,)), 1, _result=out)
     slanglab.sync()
     yield lambda turns: module.slow(spy.grid((64,)), turns, _result=out)
     slanglab.sync()
 
 
 @pytest.mark.parametrize("name", SITUATIONS)
-def test_interrupt_gives_the_prompt_back_within_half_a_second(kernel, name):
+def test_LP_01_interrupt_gives_the_prompt_back_within_half_a_second(kernel, name):
     row = waiting.interrupted(kernel, name, 0.7)
     waiting.recovered(kernel)
     assert row.ok, row.detail
@@ -72,7 +72,7 @@ def test_a_forked_child_is_refused_and_the_parent_goes_on(kernel):
     assert row.ok, row.detail
 
 
-def test_an_endless_kernel_costs_the_device_twice():
+def test_LP_02_an_endless_kernel_costs_the_device_twice():
     with waiting.started() as kernel:
         for way in ("reset", "on"):
             row = waiting.endless(kernel, way)
@@ -106,7 +106,7 @@ def test_a_script_whose_device_never_stops_ends_with_its_status_and_runs_what_ot
 
 
 def test_waiting_in_a_thread_and_in_the_main_one_at_once(slow):
-    slow(2_000_000)
+    slow(20_000)
     found = []
     threads = [
         threading.Thread(target=lambda: found.append(slanglab.ones(5).to_numpy().sum())) for _ in range(4)
@@ -121,7 +121,7 @@ def test_waiting_in_a_thread_and_in_the_main_one_at_once(slow):
 
 def test_an_interrupt_leaves_the_tensors_and_what_was_asked_for(slow):
     x = slanglab.tensor([1, 2, 3])
-    slow(20_000_000)
+    slow(200_000)
     threading.Timer(0.2, signal.raise_signal, [signal.SIGINT]).start()
     with pytest.raises(KeyboardInterrupt, match="running on the device"):
         x.to_numpy()
@@ -136,7 +136,7 @@ def test_patience_ends_and_another_device_takes_the_place(slow, monkeypatch):
     said = []
     monkeypatch.setattr(lab.succession, "say", said.append)
     x = slanglab.tensor([1, 2, 3])
-    slow(60_000_000)  # some seconds: it ends by itself, long after the patience
+    slow(600_000)  # some seconds: it ends by itself, long after the patience
     threading.Timer(0.2, signal.raise_signal, [signal.SIGINT]).start()
     with pytest.raises(KeyboardInterrupt):
         x.to_numpy()

@@ -453,3 +453,48 @@ def test_broken_texts_are_read(text, at, length, instead):
         assert 1 <= d.line <= len(lines)
         assert 1 <= d.column <= len(lines[d.line - 1]) + 1
     causes(outline(broken), broken, "f")
+
+
+# ----- loops that nothing leaves -----
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "while (true) {}",
+        "while (1) x *= 2;",
+        "for (;;) { x *= 2; }",
+        "for (int k = 0; ; k++) { x *= 2; }",
+        "for (int k = 0; true; k++) { x *= 2; }",
+        "do { x *= 2; } while (true);",
+        "while (true) { for (int k = 0; k < 3; k++) { if (x > 2) break; x *= 2; } }",
+        "while (true) { switch (int(x)) { case 1: x = 2; break; default: break; } }",
+        "while (true) { if (x > 2) continue; x *= 2; }",
+    ],
+)
+def test_LP_03_a_loop_that_nothing_leaves(loop):
+    text = f"float f(float x) {{ {loop} return x; }}"
+    (found,) = lint(outline(text), text)
+    assert found.code == "endless-loop"
+    assert text[found.column - 1 :].startswith(loop.split(" ")[0].split("(")[0])
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "while (x < 2) { x *= 2; }",
+        "while (true) { if (x > 2) break; x *= 2; }",
+        "while (true) { if (x > 2) return x; x *= 2; }",
+        "while (true) { if (x > 2) { x *= 2; } else break; }",
+        "for (;;) { x *= 2; if (x > 9) { break; } }",
+        "for (int k = 0; ; k++) { switch (k) { case 3: return x; default: break; } }",
+        "do { x *= 2; } while (false);",
+        "while (false) {}",
+        "while (true) { discard; }",
+        "while (go()) {}",
+        "while (trueish) {}",
+    ],
+)
+def test_a_loop_that_something_leaves(loop):
+    text = f"float f(float x) {{ {loop} return x; }}"
+    assert lint(outline(text), text) == []

@@ -1,6 +1,6 @@
-"""Known traps of differentiable Slang, found in the text of a cell when it is compiled.
+"""Known traps of Slang, most of them of differentiable Slang, found in the text of a cell when it is compiled.
 
-The forward call of each is right; it is the gradient that is wrong, or the backward call that takes the kernel with it. The rules stand
+The forward call of most is right; it is the gradient that is wrong, or the backward call that takes the kernel with it. The rules stand
 on SlangLab's own word reader: the grammar of tree-sitter (0.3.1) does not read every function body, and has no types.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from slanglab.text.accesses import Accesses
 from slanglab.text.diagnostics import Diagnostic
 from slanglab.text.indices import convert
-from slanglab.text.lint import derivatives, loads, loops, sizes, tensors
+from slanglab.text.lint import derivatives, endless, loads, loops, sizes, tensors
 from slanglab.text.lint.bodies import read_bodies
 from slanglab.text.lint.rule import Rule
 from slanglab.text.outline import Outline
@@ -32,6 +32,7 @@ RULES: tuple[Rule, ...] = (
     tensors.RACE,
     derivatives.CUT_OFF,
     tensors.INDEX_ORDER,
+    endless.ENDLESS_LOOP,
 )
 """Every rule, in the order in which a finding is likely to be the cause of what went wrong."""
 
@@ -55,7 +56,7 @@ def lint(outline: Outline, text: str) -> list[Diagnostic]:
         Warnings and notes in the order of the text; lines count from the text's first, `cell` is left empty. The codes are those of
         `RULES`.
     """
-    if not any(word in text for word in _CONCERNS):
+    if not any(word in text for word in _CONCERNS) and not endless.concerns(text):
         return []
     return [d for _, d in _found(Accesses.read(text, outline))]
 
@@ -98,7 +99,7 @@ def _found(accesses: Accesses) -> list[tuple[int, Diagnostic]]:
     made = derivatives.derivatives_of(functions)
     found: list[tuple[int, Diagnostic]] = []
     for body in read_bodies(accesses):
-        checks = [tensors.check(body)]
+        checks = [tensors.check(body), endless.check(body)]
         if body.number in made:
             of = made[body.number]
             checks.append(derivatives.check_custom(body, functions[of] if of is not None else None))
