@@ -13,9 +13,9 @@ _HEAD = """# What the linter knows
 Made from the rules by `python -m slanglab.text.lint.page`; do not edit it by hand.
 
 When a cell is compiled, SlangLab reads it for known traps, most of them of differentiable Slang: the forward call is right, and it is the
-gradient that is wrong, or the backward call that does not come back. Each was seen with slangpy 0.43.1 (Slang 2026.12); both texts under
-a rule are run by the tests, the first in a process of its own. Mixed kinds of indices (`mixed-index-kinds`, `mixed-index-types`) and what slangpy
-cannot call are told by other parts of SlangLab.
+gradient that is wrong, or the backward call that does not come back. Each was seen with slangpy 0.43.1 (Slang 2026.12); both texts under a
+rule are run by the tests, the first in a process of its own. Mixed kinds of indices (`mixed-index-kinds`, `mixed-index-types`) and what
+slangpy cannot call are told by other parts of SlangLab.
 
 | code | what it is about |
 |---|---|
