@@ -113,7 +113,10 @@ def save(seal: Seal, path: Path) -> bool:
 
 
 def make(modules: Path, shaders: Path, before: Seal) -> Seal:
-    """Return the seal of the caches as they are; what has not changed since `before` is not read again."""
+    """Return the seal of the caches as they are; what has not changed since `before` is not read again.
+
+    Of a shader cache that others write to meanwhile it says what `before` does: as it is another file then, the next to open it reads it.
+    """
     found = {}
     for path in modules.rglob("*.slang-module"):
         try:
@@ -124,25 +127,23 @@ def make(modules: Path, shaders: Path, before: Seal) -> Seal:
             continue  # gone or exchanged meanwhile, by another process; the next seal has it
     file = shaders / "rhi" / "data.mdb"
     try:
-        for _ in range(_TRIES):
-            stamp = _stamp(file)
-            if stamp == before.shaders:
-                return Seal(found, stamp, before.values)
-            try:
-                values = _values(file, before)
-            except BrokenDatabaseError:
-                values = None
-            if values is not None and _stamp(file) == stamp:
-                return Seal(found, stamp, values)
-    except OSError:
+        stamp = _stamp(file)
+        if stamp == before.shaders:
+            return Seal(found, stamp, before.values)
+        values = _values(file, before)
+        if _stamp(file) == stamp:
+            return Seal(found, stamp, values)
+    except FileNotFoundError:
+        return Seal(found, None, {})
+    except (OSError, BrokenDatabaseError):
         pass
-    return Seal(found, None, {})
+    return Seal(found, before.shaders, before.values)
 
 
 def _values(file: Path, before: Seal) -> dict[bytes, tuple[int, int, int]]:
     values = {}
     with Database(file) as database:
-        for entry in database.walk().get("data", ()):
+        for entry in database.entries("data"):
             if len(entry.key) != 20:
                 continue
             known = before.values.get(entry.key)

@@ -19,6 +19,7 @@ from typing import Any
 
 import slangpy as spy
 
+from slanglab import caches
 from slanglab.waiting import marks
 
 __all__ = ["devices_from", "install", "keep_for_ever"]
@@ -104,6 +105,8 @@ def _leave() -> None:
     if not (_kept or (_open_devices() if forked else _is_stuck())):
         return
     atexit.unregister(_Slangpys())  # type: ignore[arg-type]  # it is compared, never called
+    # The processor is busy with what does not end; what is new in the caches is read by the next process that opens them.
+    atexit.unregister(caches.settle)
     if hasattr(signal, "setitimer"):
         # What else may wait for the device at the end, with the lock held, ends here.
         signal.signal(signal.SIGALRM, signal.SIG_DFL)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rows import Row
 
-AREAS = ("guard", "waiting", "caches", "memory")
+AREAS = ("guard", "waiting", "worker_engine", "caches", "memory")
 
 
 @dataclass

@@ -8,40 +8,20 @@ from pathlib import Path
 
 import nbformat
 import pytest
+import worker_engine
 from nbclient import NotebookClient
 from notebook_kernel import NotebookKernel
-
-CELL = """%%slang k
-import slangpy;
-groupshared float room[64];
-void outside(int i, int at, RWTensor<float, 1> t)
-{
-    room[at + i] = float(i);
-    GroupMemoryBarrierWithGroupSync();
-    t[i] = room[(i + 1) % 4];
-}
-void endless(float x, RWTensor<float, 1> t)
-{
-    float a = 1;
-    while (true) { a = a * 1.0001 + t[0]; t[0] = a; }
-}
-[Differentiable] float square(float x) { return x * x; }
-"""
+from worker_engine import CELL
 
 
 @pytest.fixture
 def kernel(tmp_path):
-    with NotebookKernel({"SLANGLAB_CONFIG": str(tmp_path / "config")}) as kernel:
-        kernel.must("%slang config engine worker")
-        kernel.must(CELL)
-        kernel.must("t = sl.tensor([1.0, 2.0], grad=True); others = [sl.zeros(4)]")
+    with worker_engine.started(tmp_path) as kernel:
         yield kernel
 
 
 def computes(kernel):
-    return (
-        kernel.must("print(k.square(sl.tensor([1.0, 2.0, 3.0])).to_numpy())").strip().endswith("[1. 4. 9.]")
-    )
+    return not worker_engine.computes(kernel)
 
 
 @pytest.mark.skipif(

@@ -233,3 +233,37 @@ def test_the_doctor_looks_without_touching(tmp_path, rng):
     assert "5 bytes instead of 5000" in states[0].what
     assert "shorter" in states[1].what
     assert module.read_bytes() == b"short"
+
+
+def test_the_entries_of_one_database_are_those_of_the_walk(tmp_path, rng):
+    content, _ = database(rng)
+    (tmp_path / "data.mdb").write_bytes(content)
+    with Database(tmp_path / "data.mdb") as opened:
+        found = opened.walk()
+        for name in ("data", "meta"):
+            assert opened.entries(name) == found[name]
+        assert opened.entries("other") == []
+    (tmp_path / "empty.mdb").write_bytes(b"")
+    with Database(tmp_path / "empty.mdb") as opened:
+        assert opened.entries("data") == []
+
+
+def test_a_cache_that_is_written_to_meanwhile_keeps_its_seal(tmp_path, rng, monkeypatch):
+    content, _ = database(rng)
+    file = tmp_path / "rhi" / "data.mdb"
+    file.parent.mkdir()
+    file.write_bytes(content)
+    before = seals.make(tmp_path / "none", tmp_path, seals.Seal())
+    read = seals._values
+
+    def read_and_write(path, known):
+        found = read(path, known)
+        path.write_bytes(content + b"more")
+        return found
+
+    monkeypatch.setattr(seals, "_values", read_and_write)
+    file.write_bytes(content + b"some")
+    assert seals.make(tmp_path / "none", tmp_path, before) == before
+    monkeypatch.undo()
+    file.unlink()
+    assert seals.make(tmp_path / "none", tmp_path, before) == seals.Seal()
