@@ -1,11 +1,15 @@
 """What is done with an exception of a cell before IPython shows it.
 
 Code written for older versions of slangpy gets the line to write today. An interrupt is shown up to the user's line: laying out the frames
-below it, for which IPython reads and parses their files, takes half a second, in which there is no prompt.
+below it, for which IPython reads and parses their files, takes half a second, in which there is no prompt. And an interrupt that comes
+while Python finalizes something, which drops it, comes again.
 """
 
 from __future__ import annotations
 
+import _thread
+import sys
+import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -29,6 +33,8 @@ class Raised:
     def __init__(self, shell: Any) -> None:
         self._shell = shell
         self._before: tuple[Any, Any] | None = None
+        self._hook: Any = None
+        self._own_hook: Any = None
 
     def install(self) -> None:
         """Look at exceptions before IPython shows them; a handler that was there keeps its turn."""
@@ -36,12 +42,17 @@ class Raised:
         handler = self._shell.CustomTB
         self._before = (types, handler)
         self._shell.set_custom_exc((*types, *_TYPES), self._handler(types, handler))
+        self._hook = sys.unraisablehook
+        self._own_hook = sys.unraisablehook = _again(self._hook)
 
     def remove(self) -> None:
         """Put back the handler that was there."""
         if self._before is not None:
             self._shell.custom_exceptions, self._shell.CustomTB = self._before
             self._before = None
+        if self._own_hook is not None and sys.unraisablehook is self._own_hook:
+            sys.unraisablehook = self._hook
+        self._own_hook = None
 
     @staticmethod
     def _handler(types: Any, before: Any) -> Callable[..., Any]:
@@ -60,6 +71,24 @@ class Raised:
             return None
 
         return handle
+
+
+_MOMENT = 5e-3  # seconds: by then Python has left the finalizer, and what comes from there is dropped no more
+
+
+def _again(before: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a hook for exceptions that nobody can catch, which has an interrupt among them come again."""
+
+    def hook(unraisable: Any) -> None:
+        kind = unraisable.exc_type
+        if isinstance(kind, type) and issubclass(kind, KeyboardInterrupt):
+            timer = threading.Timer(_MOMENT, _thread.interrupt_main)
+            timer.daemon = True
+            timer.start()
+        else:
+            before(unraisable)
+
+    return hook
 
 
 def _cut(traceback: TracebackType | None) -> None:

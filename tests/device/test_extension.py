@@ -3,6 +3,7 @@
 import gc
 import inspect
 import re
+import sys
 import threading
 
 import numpy as np
@@ -471,3 +472,24 @@ def test_an_interrupt_elsewhere_is_shown_whole(shell):
         fails=True,
     )
     assert "decoder.py" in out.text
+
+
+def test_an_interrupt_in_a_finalizer_comes_again(shell):
+    out = shell.run(
+        "import time\nclass Finalized:\n    def __del__(self): raise KeyboardInterrupt\n"
+        "made = Finalized()\ndel made\nfor turn in range(300): time.sleep(0.01)",
+        fails=True,
+    )
+    assert isinstance(out.error, KeyboardInterrupt)
+    assert shell["turn"] < 200
+    assert "Exception ignored" not in out.text
+
+
+def test_the_hook_for_what_nobody_can_catch_is_given_back():
+    from shell import Shell
+
+    before = sys.unraisablehook
+    shell = Shell()
+    assert sys.unraisablehook is not before
+    shell.close()
+    assert sys.unraisablehook is before
