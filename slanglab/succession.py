@@ -41,7 +41,7 @@ class Succession:
     say : callable
         Shows a message.
     holders : list of callable
-        Each lets go of what it holds of devices that are to be closed, and returns what is to be done once another is open.
+        Each lets go of what it holds of devices that are to be closed, and returns what is to be done once another is open, or None.
     """
 
     def __init__(self, suspend: Callable[[], None], replace: Callable[[], tuple[str, Sequence[str]]]) -> None:
@@ -51,7 +51,7 @@ class Succession:
         self._lock = threading.RLock()
         self.names: Callable[[spy.Device], list[str]] | None = None
         self.say: Callable[[str], None] = _to_stderr
-        self.holders: list[Callable[[Sequence[spy.Device]], Callable[[], None]]] = []
+        self.holders: list[Callable[[Sequence[spy.Device]], Callable[[], None] | None]] = []
         self._after: list[Callable[[], None]] = []
 
     def adopt(self, device: spy.Device | None) -> None:
@@ -94,7 +94,7 @@ class Succession:
 
     def let_go(self, devices: Sequence[spy.Device]) -> None:
         """Make everybody let go of what they hold of devices that are to be closed."""
-        self._after += [holder(devices) for holder in self.holders]
+        self._after += [step for holder in self.holders if (step := holder(devices)) is not None]
 
     def opened(self) -> None:
         """Do what is to be done once another device is open and has the cells."""

@@ -133,6 +133,7 @@ class Converter:
         if value is not None:
             return unsupported(error, value)
         if spec.name in self.mapping:
+            # slangpy's own sentence, exception and all
             error.slangpys = "Explicit vectorization raised exception: NotImplementedError()"
             return error
         return unresolved(error, f"Argument {spec.position} could not be resolved")

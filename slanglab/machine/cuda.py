@@ -90,18 +90,13 @@ class Events:
         RuntimeError
             When the context has failed.
         """
-        driver = _driver()
-        _check(driver.cuCtxPushCurrent_v2(self._context))
-        try:
-            if self._room:
-                event = Event(self._room.pop(), self._room)
-            else:
-                handle = _Pointer()
-                _check(driver.cuEventCreate(ctypes.byref(handle), _DISABLE_TIMING))
-                event = Event(handle, self._room)
-            _check(driver.cuEventRecord(event.handle, None))
-        finally:
-            driver.cuCtxPopCurrent_v2(ctypes.byref(_Pointer()))
+        if self._room:
+            handle = self._room.pop()
+        else:
+            handle = _Pointer()
+            _check(self._call(_driver().cuEventCreate, ctypes.byref(handle), _DISABLE_TIMING))
+        event = Event(handle, self._room)
+        _check(self._call(_driver().cuEventRecord, handle, None))
         return event
 
     def is_reached(self, event: Event) -> bool:
@@ -112,15 +107,20 @@ class Events:
         RuntimeError
             When some of it failed.
         """
-        driver = _driver()
-        _check(driver.cuCtxPushCurrent_v2(self._context))
-        try:
-            code: int = driver.cuEventQuery(event.handle)
-        finally:
-            driver.cuCtxPopCurrent_v2(ctypes.byref(_Pointer()))
+        code = self._call(_driver().cuEventQuery, event.handle)
         if code != _NOT_READY:
             _check(code)
         return code == 0
+
+    def _call(self, function: Any, *arguments: Any) -> int:
+        """Call a function of the driver in the device's context, and return what it says."""
+        driver = _driver()
+        _check(driver.cuCtxPushCurrent_v2(self._context))
+        try:
+            code: int = function(*arguments)
+        finally:
+            driver.cuCtxPopCurrent_v2(ctypes.byref(_Pointer()))
+        return code
 
 
 _abandoned = False

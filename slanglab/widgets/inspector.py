@@ -10,7 +10,7 @@ import base64
 import math
 import re
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -342,15 +342,10 @@ class _Gone:
         )
 
 
-def let_go(devices: Sequence[Any]) -> Callable[[], None]:
-    """Make all views let go of what is on devices that are to be closed; return what is to be done afterwards: nothing."""
+def let_go(devices: Sequence[Any]) -> None:
+    """Make all views let go of what is on devices that are to be closed."""
     for view in list(_views):
         view.let_go(devices)
-    return _nothing
-
-
-def _nothing() -> None:
-    pass
 
 
 @elsewhere.by_value

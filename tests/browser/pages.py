@@ -227,18 +227,14 @@ class NotebookPage:
 
     def restart_and_run_all(self) -> None:
         """Restart the kernel and run all cells, by the menu's command and its dialog."""
-        self.page.evaluate(
-            "() => { window.__done = window.jupyterapp.commands.execute('runmenu:restart-and-run-all') }"
-        )
-        self.page.locator(".jp-Dialog .jp-mod-accept").click()
-        self.page.evaluate("() => window.__done.then(() => null)")
-        self.wait_idle()
+        self._by_dialog("runmenu:restart-and-run-all")
 
     def restart(self) -> None:
         """Restart the kernel, by the menu's command and its dialog, and run nothing."""
-        self.page.evaluate(
-            "() => { window.__done = window.jupyterapp.commands.execute('kernelmenu:restart') }"
-        )
+        self._by_dialog("kernelmenu:restart")
+
+    def _by_dialog(self, command: str) -> None:
+        self.page.evaluate("name => { window.__done = window.jupyterapp.commands.execute(name) }", command)
         self.page.locator(".jp-Dialog .jp-mod-accept").click()
         self.page.evaluate("() => window.__done.then(() => null)")
         self.wait_idle()

@@ -275,6 +275,17 @@ class NotebookKernel:
         """Interrupt, as the button does: SIGINT to the process group."""
         self.manager.interrupt_kernel()
 
+    def wrong_after(self, code: str, line: str) -> str:
+        """Return what is wrong after something has happened: empty where the state is there, and a cell prints a line like this.
+
+        A line of its own, as what is said of a new device stands before or after it.
+        """
+        if not self.intact():
+            return "precious is gone"
+        out = self.run(code, timeout=45)
+        right = out.ok and line in out.text.splitlines()
+        return "" if right else f"the next call: {out.error or out.text[-300:]}"
+
     def restart(self, now: bool = False) -> float:
         """Restart, as the button does, and return the seconds until the old process was gone (and the new one was started)."""
         self._watch()

@@ -88,12 +88,7 @@ def started() -> NotebookKernel:
 
 def computes(kernel: NotebookKernel) -> str:
     """Return what is wrong with a kernel after something has happened in it; empty where all is as it should be."""
-    if not kernel.intact():
-        return "precious is gone"
-    out = kernel.run("print(float(poly.f(3.0)))", timeout=45)
-    # A line of its own: what is said of a new device stands before or after it.
-    right = out.ok and "9.0" in out.text.splitlines()
-    return "" if right else f"the next call: {out.error or out.text[-300:]}"
+    return kernel.wrong_after("print(float(poly.f(3.0)))", "9.0")
 
 
 def interrupted(kernel: NotebookKernel, name: str, moment: float) -> Row:

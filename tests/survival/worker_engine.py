@@ -56,11 +56,7 @@ def started(folder: Path) -> NotebookKernel:
 
 def computes(kernel: NotebookKernel) -> str:
     """Return what is wrong with a kernel after something has happened in it; empty where all is as it should be."""
-    if not kernel.intact():
-        return "precious is gone"
-    out = kernel.run("print(k.square(sl.tensor([1.0, 2.0, 3.0])).to_numpy())", timeout=45)
-    right = out.ok and "[1. 4. 9.]" in out.text.splitlines()
-    return "" if right else f"the next call: {out.error or out.text[-300:]}"
+    return kernel.wrong_after("print(k.square(sl.tensor([1.0, 2.0, 3.0])).to_numpy())", "[1. 4. 9.]")
 
 
 def _worker(kernel: NotebookKernel) -> int:
