@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import gc
+import io
 import os
 import signal
 import sys
@@ -26,6 +27,7 @@ __all__ = ["devices_from", "install", "keep_for_ever"]
 
 _GRACE = 0.2  # seconds that work may take to end when the process does
 _LAST = 2.0  # seconds after which a process that still does not end is ended
+_FILES = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
 _kept = False
 _open_devices: Callable[[], list[spy.Device]] = list
 
@@ -102,7 +104,10 @@ def _reached(device: Any, mark: marks.Mark) -> bool:
 
 def _leave() -> None:
     forked = os.getpid() != _process  # the threads of the devices are not here
-    if not (_kept or (_open_devices() if forked else _is_stuck())):
+    stuck = _kept or (bool(_open_devices()) if forked else _is_stuck())
+    if _notebook() is not None:
+        _collect_no_more()
+    if not stuck:
         return
     atexit.unregister(_Slangpys())  # type: ignore[arg-type]  # it is compared, never called
     # The processor is busy with what does not end; what is new in the caches is read by the next process that opens them.
@@ -125,6 +130,22 @@ def _leave() -> None:
         return
     gc.freeze()  # nothing is to be collected any more
     on_exit(end, None)
+
+
+def _collect_no_more() -> None:
+    """Have the collections at the end of a process find nothing to do.
+
+    With what slangpy and IPython load there are some 2e5 objects, and IPython and Python go through all of them several times then:
+    half a second until a notebook restarts. What is not part of a cycle is freed as ever. A file that a cycle holds would be
+    closed by a collection: what was written to it is written out here instead.
+    """
+    for one in gc.get_objects():
+        if type(one) in _FILES:
+            try:
+                one.flush()
+            except (OSError, ValueError):  # closed, or nobody reads it any more
+                continue
+    gc.freeze()
 
 
 def _notebook() -> Any:

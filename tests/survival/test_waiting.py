@@ -79,10 +79,21 @@ def test_LP_02_an_endless_kernel_costs_the_device_twice():
             assert row.ok, row.detail
 
 
-@pytest.mark.parametrize("what", [w for w in WHILE if w != "nothing"])
+@pytest.mark.parametrize("what", WHILE)
 def test_a_kernel_restarts_at_once_and_leaves_no_process(what):
     row = waiting.ended(what, "restart")
     assert row.ok, row.detail
+
+
+@pytest.mark.parametrize("running", ["pass", "poly.slow(spy.grid((64,)), LONG, _result=o)"])
+def test_a_file_that_the_notebook_left_open_is_written_when_it_ends(tmp_path, running):
+    plain, held = tmp_path / "plain.txt", tmp_path / "held.txt"
+    with waiting.started() as kernel:
+        kernel.must(f"plain = open({str(plain)!r}, 'w'); plain.write('a b')")
+        kernel.must(f"class Log: pass\nlog = Log(); log.me = log; log.file = open({str(held)!r}, 'w')")
+        kernel.must("log.file.write('c d')\ndel log\n" + running)
+        kernel.shutdown()
+    assert (plain.read_text(), held.read_text()) == ("a b", "c d")
 
 
 @pytest.mark.parametrize(
