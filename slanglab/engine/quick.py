@@ -79,9 +79,11 @@ def write_out(
     if not all(n.isidentifier() and not keyword.iskeyword(n) for n in kwargs):
         return None
     positional, named = plan.converted(args, kwargs)
-    call, options = (
-        (None, None) if plan.route is not None or plan.reads else _kernel_of(plan.node, positional, named)
-    )
+    node = plan.node
+    if plan.reads:
+        # The result by its type is another node's, which slangpy would look up at each call.
+        node, named = node.return_type(_Tensor), {k: v for k, v in named.items() if k != "_result"}
+    call, options = (None, None) if plan.route is not None else _kernel_of(node, positional, named)
     scope: dict[str, Any] = {
         "Tensor": _Tensor,
         "array": np.ndarray,
@@ -119,6 +121,8 @@ def write_out(
     given = [] if options is None else ["options"]
     given += [f"float({n})" if i in plan.whole else n for i, n in enumerate(names[: len(args)])]
     for name, held in zip(kwargs, names[len(args) :], strict=True):
+        if plan.reads and name == "_result":
+            continue
         given.append(f"{name}=float({held})" if name in plan.whole else f"{name}={held}")
     lines += (
         ["return run(args, kwargs)"]
@@ -127,7 +131,7 @@ def write_out(
             "started = clock()",
             f"result = call({', '.join(given)})",
             "control.last = trace, clock() - started, args, kwargs",
-            "return result",
+            "return result.to_numpy()" if plan.reads else "return result",
         ]
     )
     # The text holds names of this function's own and, checked or quoted, those of the arguments; values are in the scope.
