@@ -99,7 +99,7 @@ class Kernel:
     name, source : str
         The kernel's own module.
     module : str
-        The module that it is linked with.
+        The module that it is linked with; empty for none.
     parts : tuple of str
         The modules that this one is composed of; empty for a single one.
     programs : tuple of tuple of (str, str)
@@ -157,10 +157,15 @@ class Kernel:
             tuple((str(c.interface_name), str(c.type_name), int(c.id)) for c in conformances),
         )
 
+    @classmethod
+    def alone(cls, shown: str, texts: Texts, name: str, source: str, entry: str) -> Kernel:
+        """Describe a kernel that is linked with nothing else."""
+        return cls(shown, texts, name, source, "", (), ((("kernel", entry),),))
+
     @cached_property
     def needed(self) -> list[str]:
         """The modules that it depends on, in the order in which they were loaded."""
-        return self.texts.closure(self.parts or (self.module,), self.source)
+        return self.texts.closure(self.parts or (self.module,) * bool(self.module), self.source)
 
     @cached_property
     def key(self) -> str:

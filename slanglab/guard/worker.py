@@ -171,13 +171,14 @@ class _Session:
                 module = self._session.compose_modules(name, [self._modules[p] for p in parts])
                 self._composed[(name, *parts)] = module
         else:
-            module = self._modules[name]
+            module = self._modules[name] if name else None
         kernel = self._session.load_module_from_source(request["name"], request["source"])
         owners = {"kernel": kernel, "module": module}
         conformances = [spy.TypeConformance(*c) for c in request["conformances"]]
         return [
             self._session.link_program(
-                [kernel, module], [owners[owner].entry_point(entry, conformances) for owner, entry in entries]
+                [kernel] if module is None else [kernel, module],
+                [owners[owner].entry_point(entry, conformances) for owner, entry in entries],
             )
             for entries in request["programs"]
         ]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from slanglab import paths, waiting
+from slanglab import guard, paths, waiting
 from slanglab.device import is_software
 
 __all__ = ["FORMATS", "Format", "drop", "group_size", "has_wide", "kept", "kernel", "load", "source"]
@@ -108,9 +108,35 @@ def kept(device: Any, key: tuple[object, ...], make: Callable[[], Any]) -> Any:
 
 
 def load(device: Any, name: str, text: str, entry: str) -> Any:
-    """Load Slang text as the module `name` and return its entry point as a compute kernel."""
+    """Load Slang text as the module `name` and return its entry point as a compute kernel.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        At Ctrl-C while it is compiled elsewhere.
+    """
     module = device.load_module_from_source(name, text)
+    if _compiler_ends_processes(device):
+        _compile_elsewhere(device, name, text, entry)
     return device.create_compute_kernel(device.link_program([module], [module.entry_point(entry)]))
+
+
+def _compiler_ends_processes(device: Any) -> bool:
+    """Whether an interrupt while target code is made would be the end of this process.
+
+    CUDA's runtime compiler takes SIGINT for itself while it is at work, and exits with status 4.
+    """
+    import slangpy as spy
+
+    return bool(device.info.type == spy.DeviceType.cuda)
+
+
+def _compile_elsewhere(device: Any, name: str, text: str, entry: str) -> None:
+    """Have the guard's worker compile a kernel, whose target code is in the shader cache then; without a guard do nothing."""
+    texts = kept(device, ("texts",), lambda: guard.Texts(device.slang_session))
+    worker = guard.guard_for(texts)
+    if worker is not None:
+        worker.finish(worker.submit(guard.Kernel.alone(name, texts, name, text, entry)))
 
 
 def kernel(device: Any, file: str, entry: str, form: Format, **macros: int) -> Any:

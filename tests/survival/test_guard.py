@@ -23,6 +23,7 @@ from slanglab import children, guard
 from slanglab.engine import building
 from slanglab.guard import client, process, protocol
 from slanglab.guard.verdicts import Verdicts
+from slanglab.tensors import kernels
 
 SECONDS = 3.0
 """That the compiler has for a kernel in these tests; one of the good ones takes some 50 ms."""
@@ -60,8 +61,8 @@ def the_guard() -> guard.Guard:
     return found
 
 
-def compiled(text: str, name: str = "guarded") -> object:
-    return slanglab.compile(text, name)
+def compiled(text: str, name: str = "guarded", **options: object) -> object:
+    return slanglab.compile(text, name, **options)
 
 
 def gradient(module, count: int = 5) -> np.ndarray:
@@ -132,8 +133,14 @@ def test_imports_macros_constants_and_conformances_compile_to_the_same(fresh, tm
     module = slanglab.compile(USES, "uses", macros=["SCALE=3"], bounds=True)
     i = np.arange(1, 6)
     x = slanglab.tensor(i.astype(np.float32))
+    # What SlangLab itself runs around a call with checked bounds is compiled without the guard, where the cache is cold.
+    compiled(
+        "import slangpy;\nfloat h(no_diff int i, IDiffTensor<float, 1> t) { return t[i]; }",
+        "warm",
+        bounds=True,
+    ).h(spy.grid((5,)), x, _result="numpy")
     slanglab.sync()
-    misses = statistics()[1]
+    misses, before = statistics()[1], the_guard().compiled
     shifted = module.f.constants({"SHIFT": 1.5})
     np.testing.assert_allclose(
         shifted(spy.grid((5,)), x, _result="numpy"), factor * (3 * i + 3) + 1.5, rtol=1e-5
@@ -146,8 +153,30 @@ def test_imports_macros_constants_and_conformances_compile_to_the_same(fresh, tm
         [spy.TypeConformance("IShape", "Square", 0)]
     )
     np.testing.assert_allclose(square(x, _result="numpy"), factor * i, rtol=1e-5)
-    assert the_guard().compiled == 3
+    assert the_guard().compiled - before == 3
     assert statistics()[1] == misses
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_kernels_of_its_own_are_compiled_elsewhere_where_an_interrupt_would_end_the_process(
+    fresh, monkeypatch, guarded
+):
+    """As on CUDA, whose compiler exits when it is interrupted."""
+    monkeypatch.setattr(kernels, "_compiler_ends_processes", lambda device: guarded)
+    device = slanglab.current().device
+    _, factor = good()
+    text = f"""
+[shader("compute")] [numthreads(4, 1, 1)]
+void fill(uint3 at: SV_DispatchThreadID, RWStructuredBuffer<float> t) {{ t[at.x] = {factor!r} * at.x; }}
+"""
+    t = slanglab.zeros(4)
+    slanglab.sync()
+    misses = statistics()[1]
+    kernels.load(device, f"slanglab/test-{factor!r}", text, "fill").dispatch(spy.uint3(4, 1, 1), t=t.storage)
+    np.testing.assert_allclose(t.to_numpy(), factor * np.arange(4), rtol=1e-6)
+    assert (statistics()[1] == misses) == guarded
+    if guarded:
+        assert the_guard().compiled == 1
 
 
 def test_a_dispatched_kernel_and_one_that_is_appended_go_through_the_guard(fresh):
