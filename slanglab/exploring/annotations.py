@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from slanglab.text.symbols import Function, Outline
 from slanglab.text.tokens import Positions, Token, scan
 
-__all__ = ["Annotation", "annotations"]
+__all__ = ["Annotation", "read_annotations"]
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _NUMBERS = rf"\(\s*({_NUMBER}(?:\s*[fF])?(?:\s*,\s*{_NUMBER}(?:\s*[fF])?)*)?\s*\)"
@@ -41,7 +41,7 @@ class Annotation:
     color: bool = False
 
 
-def annotations(text: str, outline: Outline, function: Function) -> Mapping[str, Annotation]:
+def read_annotations(text: str, outline: Outline, function: Function) -> Mapping[str, Annotation]:
     """Return the annotations of a function's parameters and of the uniform globals, by name.
 
     Parameters

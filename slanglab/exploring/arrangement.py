@@ -15,7 +15,7 @@ from slanglab.cells.function import SlangFunction, declarations_of, source_of
 from slanglab.cells.module import CellAccess
 from slanglab.engine.parameters import Parameter
 from slanglab.engine.target import Target
-from slanglab.exploring.annotations import Annotation, annotations
+from slanglab.exploring.annotations import Annotation, read_annotations
 from slanglab.exploring.knobs import Axis, ExploreError, Knob, guessed, nice_step, ranged
 from slanglab.text import symbols
 from slanglab.text.tokens import scan
@@ -130,10 +130,13 @@ def arrange(function: SlangFunction, given: Mapping[str, Any]) -> Arrangement:
     for unknown in given:
         if unknown not in known and unknown not in uniforms:
             raise ExploreError(
-                name, f"there is no parameter {unknown!r}", argument=unknown, hint=f"it takes {', '.join(known) or 'none'}"
+                name,
+                f"there is no parameter {unknown!r}",
+                argument=unknown,
+                hint=f"it takes {', '.join(known) or 'none'}",
             )
     if declared:
-        notes = annotations(text, outline, declared[0])
+        notes = read_annotations(text, outline, declared[0])
     _Builder(made, name, notes, outline).build(given, uniforms)
     return made
 
@@ -218,13 +221,24 @@ class _Builder:
                 continue
             value = given.get(spec.name, _missing)
             if not explicit and spec.kind == "vector" and spec.element_shape == (2,) and _two_ranges(value):
-                value = tuple(np.linspace(*_ends(self.name, f"{spec.name}.{c}", v), FIELD_POINTS) for c, v in zip("xy", value, strict=True))
+                value = tuple(
+                    np.linspace(*_ends(self.name, f"{spec.name}.{c}", v), FIELD_POINTS)
+                    for c, v in zip("xy", value, strict=True)
+                )
                 explicit = True
-            if value is _missing and spec.kind not in ("scalar", "vector", "struct") and spec.name in made.target.defaults:
+            if (
+                value is _missing
+                and spec.kind not in ("scalar", "vector", "struct")
+                and spec.name in made.target.defaults
+            ):
                 continue
             default = made.target.defaults.get(spec.name)
             made.arguments[spec.name] = self._argument(
-                spec, spec.name, value, default() if default is not None and value is _missing else None, spec.no_diff
+                spec,
+                spec.name,
+                value,
+                default() if default is not None and value is _missing else None,
+                spec.no_diff,
             )
         for name, variable in uniforms.items():
             self._uniform(name, variable, given.get(name, _missing))
@@ -235,7 +249,9 @@ class _Builder:
                 hint="give the others as a range, for example (lowest, highest)",
             )
         if len(made.knobs) > _MOST_KNOBS:
-            raise ExploreError(self.name, f"it has {len(made.knobs)} numbers to turn; {_MOST_KNOBS} are shown at most")
+            raise ExploreError(
+                self.name, f"it has {len(made.knobs)} numbers to turn; {_MOST_KNOBS} are shown at most"
+            )
 
     @staticmethod
     def _holds_axis(value: Any) -> bool:
@@ -276,10 +292,13 @@ class _Builder:
                     hint=f"give its fields: {path}={{{', '.join(f'{n!r}: …' for n in spec.fields)}}}",
                 )
             return Argument(spec, fixed=given, is_fixed=True)
-        values: Mapping[str, Any] = {} if given is _missing else given
+        values: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
         if strange := [n for n in values if n not in spec.fields]:
             raise ExploreError(
-                self.name, f"{spec.type} has no field {strange[0]!r}", argument=path, hint=f"it has {', '.join(spec.fields)}"
+                self.name,
+                f"{spec.type} has no field {strange[0]!r}",
+                argument=path,
+                hint=f"it has {', '.join(spec.fields)}",
             )
         off = no_diff or not spec.differentiable
         order = self._order.get(spec.type, [])
@@ -287,7 +306,9 @@ class _Builder:
         return Argument(
             spec,
             fields={
-                name: self._argument(inner, f"{path}.{name}", values.get(name, _missing), None, off or inner.no_diff)
+                name: self._argument(
+                    inner, f"{path}.{name}", values.get(name, _missing), None, off or inner.no_diff
+                )
                 for name, inner in fields
             },
         )
@@ -306,7 +327,9 @@ class _Builder:
                 start = [None] * count
             if start is None:
                 raise self._no_value(spec, path, f"({', '.join(['0.5'] * count)})")
-            values: Sequence[Any] = [v if v is None else float(v) for v in np.asarray(start, object).reshape(-1)]
+            values: Sequence[Any] = [
+                v if v is None else float(v) for v in np.asarray(start, object).reshape(-1)
+            ]
         elif isinstance(given, (int, float)) and not isinstance(given, bool):
             values = [given] * count
         elif isinstance(given, (tuple, list)) and len(given) == count:
@@ -329,7 +352,7 @@ class _Builder:
             else:
                 parts.append(self._part(spec, inner, value, None, differentiable, path))
         knobs = [p for p in parts if isinstance(p, Knob)]
-        if color and len(knobs) == count and all(0 <= k.low and k.high <= 1 for k in knobs):
+        if color and len(knobs) == count and all(k.low >= 0 and k.high <= 1 for k in knobs):
             for knob in knobs:
                 knob.color = True
         return Argument(spec, parts)
@@ -380,7 +403,10 @@ class _Builder:
             value = float(given)
             if not np.isfinite(value):
                 raise ExploreError(
-                    self.name, f"{path}={value} cannot be turned", argument=path, hint=f"give a finite start or a range, {path}=(-1, 1)"
+                    self.name,
+                    f"{path}={value} cannot be turned",
+                    argument=path,
+                    hint=f"give a finite start or a range, {path}=(-1, 1)",
                 )
             knob.kind = "int" if whole else "float"
             knob.low, knob.high = guessed(value, whole)
@@ -398,7 +424,9 @@ class _Builder:
             points = _numbers(given)
             stored = points.astype(spec.dtype).astype(np.float64)
         except (TypeError, ValueError):
-            raise ExploreError(self.name, f"{path} is given something that is no array of numbers", argument=path) from None
+            raise ExploreError(
+                self.name, f"{path} is given something that is no array of numbers", argument=path
+            ) from None
         if stored.ndim == 2 and 1 in stored.shape:
             stored = stored.reshape(-1)
         if stored.ndim != 1:
@@ -409,14 +437,25 @@ class _Builder:
                 hint="give the numbers along the axis, for example np.linspace(-3, 3, 400); two parameters with arrays make a plane",
             )
         if len(stored) < 2:
-            raise ExploreError(self.name, f"{path} holds {len(stored)} points; an axis needs two", argument=path)
+            raise ExploreError(
+                self.name, f"{path} holds {len(stored)} points; an axis needs two", argument=path
+            )
         if not np.isfinite(stored).all():
-            raise ExploreError(self.name, f"{path} holds NaN or an infinity, which has no place on an axis", argument=path)
+            raise ExploreError(
+                self.name, f"{path} holds NaN or an infinity, which has no place on an axis", argument=path
+            )
         if (np.diff(stored) < 0).any():
             if not (np.diff(stored) <= 0).all():
-                raise ExploreError(self.name, f"the points of {path} go up and down", argument=path, hint=f"sort them: np.sort({path})")
+                raise ExploreError(
+                    self.name,
+                    f"the points of {path} go up and down",
+                    argument=path,
+                    hint=f"sort them: np.sort({path})",
+                )
             stored = stored[::-1]
-        axis = Axis(path, stored, differentiable and _is_float(spec), _written(path, stored), len(stored) // 2)
+        axis = Axis(
+            path, stored, differentiable and _is_float(spec), _written(path, stored), len(stored) // 2
+        )
         self.made.axes.append(axis)
         return axis
 
@@ -427,14 +466,20 @@ class _Builder:
             return
         found = re.fullmatch(r"(float|int|uint|bool)([234])?", variable.type)
         if found is None:
-            raise ExploreError(self.name, f"the uniform {name} is {variable.type}, for which there is no control", argument=name)
+            raise ExploreError(
+                self.name,
+                f"the uniform {name} is {variable.type}, for which there is no control",
+                argument=name,
+            )
         dtype = np.dtype({"float": "float32", "int": "int32", "uint": "uint32", "bool": "bool"}[found[1]])
         shape = (int(found[2]),) if found[2] else ()
         spec = Parameter(name, variable.type, "vector" if shape else "scalar", dtype, shape)
         before = set(self.made.knobs), len(self.made.axes)
         self._argument(spec, name, given, None, True)
         if len(self.made.axes) != before[1]:
-            raise ExploreError(self.name, f"{name} is a uniform: one number for the whole call, no axis", argument=name)
+            raise ExploreError(
+                self.name, f"{name} is a uniform: one number for the whole call, no axis", argument=name
+            )
         for path in set(self.made.knobs) - before[0]:
             self.made.knobs[path].uniform = True
 

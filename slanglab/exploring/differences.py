@@ -55,7 +55,11 @@ def step(size: float) -> float:
 
 
 def compare(
-    value: Callable[[Mapping[str, float]], Floats], path: str, at: Floats, gradient: Floats | None, size: float
+    value: Callable[[Mapping[str, float]], Floats],
+    path: str,
+    at: Floats,
+    gradient: Floats | None,
+    size: float,
 ) -> Quotients:
     """Measure the derivative with respect to one number, and compare it.
 
@@ -91,7 +95,9 @@ def compare(
         )
     known = np.isfinite(measured) & np.isfinite(coarse)
     if gradient is None:
-        return Quotients(measured, np.zeros(measured.shape, bool), "cannot tell", reason="there is no gradient to compare")
+        return Quotients(
+            measured, np.zeros(measured.shape, bool), "cannot tell", reason="there is no gradient to compare"
+        )
     judged = known & ~kink & np.isfinite(gradient)
     with np.errstate(all="ignore"):
         distance = np.abs(gradient - measured)
@@ -99,7 +105,9 @@ def compare(
         # A finite derivative whose gradient is not finite is wrong too.
         off = (judged & (distance > bound)) | (known & ~kink & ~np.isfinite(gradient))
     if not judged.any() and not off.any():
-        return Quotients(measured, off, "cannot tell", reason="no element has finite values on both sides, without a kink")
+        return Quotients(
+            measured, off, "cannot tell", reason="no element has finite values on both sides, without a kink"
+        )
     worst = float(distance[judged].max()) if judged.any() else float("inf")
     return Quotients(measured, off, "differs" if off.any() else "agrees", worst)
 

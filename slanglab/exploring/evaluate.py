@@ -139,7 +139,8 @@ class Sheet:
             return lambda: {name: get() for name, get in inner.items()}
         runs = any(isinstance(p, Axis) and p in self.over for p in argument.parts)
         grad = any(
-            p.differentiable and (self._knobs or (isinstance(p, Axis) and p in self.over)) for p in argument.parts
+            p.differentiable and (self._knobs or (isinstance(p, Axis) and p in self.over))
+            for p in argument.parts
         )
         if runs or grad:
             slot = _Slot(argument, self.shape, self.over, grad)

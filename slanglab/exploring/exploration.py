@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slanglab.cells.function import SlangFunction, source_of
 from slanglab.errors import SlangLabError
@@ -167,20 +166,35 @@ class Exploration:
             self._grid = Sheet(self.made, self.axes, knobs=curve or not self.axes)
         component = self.component if curve else self._shown_component
         whole = self._grid.run(component)
-        here = whole
+        looked = Looked(whole.value, whole.gradients, whole)
         if curve:
-            at = self.axes[0].at
-            here = Outcome(
-                whole.value[at : at + 1], {p: g[at : at + 1] for p, g in whole.gradients.items()}
-            )
+            self.look_here(looked)
         elif self.axes:
-            here = self._here(component)
-        looked = Looked(whole.value, whole.gradients, here, notes=[*whole.notes, *here.notes])
-        looked.seconds = whole.seconds + here.seconds
+            looked.here = self._here(component)
+        looked.notes = list(dict.fromkeys([*whole.notes, *looked.here.notes]))
+        looked.seconds = whole.seconds + (looked.here.seconds if looked.here is not whole else 0.0)
         looked.others = self._compare()
         if self.differences:
             looked.quotients = self._measure(looked)
         return looked
+
+    def look_here(self, looked: Looked) -> None:
+        """Run at the point that is looked at alone, and put that in the place of what was known there.
+
+        Raises
+        ------
+        SlangLabError
+            When a call is refused.
+        """
+        if self.form == "curve":
+            at = self.axes[0].at
+            gradients = {path: g[at : at + 1] for path, g in looked.gradients.items()}
+            looked.here = Outcome(looked.value[at : at + 1], gradients)
+            return
+        looked.here = self._here(self._shown_component)
+        looked.seconds = looked.here.seconds
+        if self.differences:
+            looked.quotients = self._measure(looked)
 
     @property
     def _shown_component(self) -> int | None:
@@ -238,7 +252,8 @@ class Exploration:
             return found.sum(axis=-1) if component is None else found[..., component]
 
         found: dict[str, Quotients] = {}
-        for part in [*self.axes, *self.knobs.values()]:
+        parts: list[Axis | Knob] = [*self.axes, *self.knobs.values()]
+        for part in parts:
             wanted = part.differentiable or (not self.made.differentiable and _is_real(part))
             if not wanted or (isinstance(part, Knob) and part.uniform):
                 continue
@@ -327,13 +342,13 @@ class Exploration:
             same = next((a for a in before.axes if a.path == axis.path), None)
             if same is not None:
                 axis.at = axis.nearest(same.value)
-        path = self.descent.path
+        walked = self.descent.path
         optimizer, rate = self.descent.optimizer, self.descent.rate
         self._adopt(made)
         self.descent.optimizer, self.descent.rate = optimizer, rate
-        if path and len(path[0]) == len(made.axes) and not self.refused:
-            self.descent.start(path[0])
-            for _ in range(len(path) - 1):
+        if walked and len(walked[0]) == len(made.axes) and not self.refused:
+            self.descent.start(walked[0])
+            for _ in range(len(walked) - 1):
                 if not self.descent.step():
                     break
 
@@ -347,8 +362,3 @@ def _why_not(made: Arrangement) -> str:
     if not made.target.slang_function.differentiable:
         return f"{made.name} is not differentiable: write [Differentiable] before it, and before every function that it calls"
     return f"{made.name} returns {made.result.type}, which has no gradient"
-
-
-def finite(values: NDArray[Any]) -> NDArray[Any]:
-    """Return the finite ones of some numbers."""
-    return values[np.isfinite(values)]

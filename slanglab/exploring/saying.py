@@ -35,14 +35,15 @@ def call_code(made: Arrangement, names: Mapping[str, str]) -> str:
     """
     plane = len(made.axes) == 2
     written = [
-        f"{name}={_argument(made, argument, names, plane)}"
-        for name, argument in made.arguments.items()
+        f"{name}={_argument(made, argument, names, plane)}" for name, argument in made.arguments.items()
     ]
     uniforms: dict[str, list[str]] = {}
     for path, knob in made.knobs.items():
         if knob.uniform:
             uniforms.setdefault(path.partition(".")[0], []).append(_passed(knob))
-    settings = ", ".join(f'"{n}": {v[0] if len(v) == 1 else "[" + ", ".join(v) + "]"}' for n, v in uniforms.items())
+    settings = ", ".join(
+        f'"{n}": {v[0] if len(v) == 1 else "[" + ", ".join(v) + "]"}' for n, v in uniforms.items()
+    )
     changed = f".set({{{settings}}})" if settings else ""
     return f"{made.name}{changed}({', '.join(written)})"
 

@@ -11,7 +11,7 @@ import logging
 import weakref
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import traitlets
@@ -52,7 +52,7 @@ class Explorer(SlangWidget):
     """
 
     _bundle = "explorer"
-    _requests = {
+    _requests: ClassVar[Mapping[str, str]] = {
         "set": "_serve_set",
         "point": "_serve_point",
         "choose": "_serve_choose",
@@ -85,7 +85,7 @@ class Explorer(SlangWidget):
 
     @property
     def values(self) -> dict[str, Any]:
-        """The settings by name: what the knobs stand at, and of an axis the point that is looked at. A vector's components are `p.x`, `p.y`."""
+        """The settings by name, `p.x` for a component: where the knobs stand, and of an axis the point that is looked at."""
         return self._explored.values
 
     @property
@@ -123,7 +123,9 @@ class Explorer(SlangWidget):
         for path, value in values.items():
             parts = value if isinstance(value, (tuple, list)) else None
             wanted = (
-                {f"{path}.{c}": v for c, v in zip("xyzw", parts, strict=False)} if parts is not None else {path: value}
+                {f"{path}.{c}": v for c, v in zip("xyzw", parts, strict=False)}
+                if parts is not None
+                else {path: value}
             )
             for name, one in wanted.items():
                 try:
@@ -131,7 +133,10 @@ class Explorer(SlangWidget):
                 except KeyError:
                     known = ", ".join([*(a.path for a in self._explored.axes), *self._explored.knobs])
                     raise ExploreError(
-                        self._explored.made.name, f"nothing is called {name!r} here", argument=name, hint=f"there are {known}"
+                        self._explored.made.name,
+                        f"nothing is called {name!r} here",
+                        argument=name,
+                        hint=f"there are {known}",
                     ) from None
                 except (TypeError, ValueError) as error:
                     raise ExploreError(self._explored.made.name, str(error), argument=name) from None
@@ -164,7 +169,10 @@ class Explorer(SlangWidget):
         for one, path in ((self, name), (other, away)):
             if path not in one._explored.knobs:
                 raise ExploreError(
-                    one._explored.made.name, f"there is no knob {path!r} to link", argument=path, hint=f"there are {', '.join(one._explored.knobs)}"
+                    one._explored.made.name,
+                    f"there is no knob {path!r} to link",
+                    argument=path,
+                    hint=f"there are {', '.join(one._explored.knobs)}",
                 )
         self._links.append((weakref.ref(other), name, away))
         other._links.append((weakref.ref(self), away, name))
@@ -200,7 +208,9 @@ class Explorer(SlangWidget):
         names = {o.lower(): o for o in OPTIMIZERS}
         if optimizer.lower() not in names:
             raise ExploreError(
-                self._explored.made.name, f"no optimizer is called {optimizer!r}", hint=f"there are {', '.join(OPTIMIZERS)}"
+                self._explored.made.name,
+                f"no optimizer is called {optimizer!r}",
+                hint=f"there are {', '.join(OPTIMIZERS)}",
             )
         if not (np.isfinite(lr) and lr > 0):
             raise ExploreError(self._explored.made.name, f"a learning rate is above 0, not {lr}")
@@ -223,8 +233,15 @@ class Explorer(SlangWidget):
 
     def _push(self, ask: int | None) -> None:
         meta, arrays = explorer_frames.frame(self._explored, self._looked, ask)
-        meta["notes"] = self._notes
-        self.push("look", meta, arrays)
+        self.push("look", self._noted(meta), arrays)
+
+    def _noted(self, meta: dict[str, Any]) -> dict[str, Any]:
+        # The engine warns once of each kind of call; what it said stays until the code changes.
+        return {**meta, "notes": self._notes}
+
+    def _forget_twins(self) -> None:
+        self.__dict__.pop("png", None)
+        self.__dict__.pop("text", None)
 
     def _push_path(self, ask: int | None) -> None:
         self.push("path", *explorer_frames.path_frame(self._explored, ask, self._path_code()))
@@ -235,7 +252,9 @@ class Explorer(SlangWidget):
             return ""
         start = ", ".join(number(p) for p in descent.path[0])
         rate = number(float(np.float32(descent.rate)))
-        return f'e.descend(({start}), steps={len(descent.path) - 1}, optimizer="{descent.optimizer}", lr={rate})'
+        return (
+            f'e.descend(({start}), steps={len(descent.path) - 1}, optimizer="{descent.optimizer}", lr={rate})'
+        )
 
     def _again(self, ask: int | None, *, raises: bool = False, told: Explorer | None = None) -> None:
         """Run at the setting as it is, and show that."""
@@ -250,12 +269,22 @@ class Explorer(SlangWidget):
         for note in self._looked.notes:
             if note not in self._notes:
                 self._notes.append(note)
-        self.__dict__.pop("png", None)
-        self.__dict__.pop("text", None)
+        self._forget_twins()
+        self._shorten_path()
         if self._trouble:
             self._say("")
         self._push(ask)
         self._pass_on(told)
+
+    def _shorten_path(self) -> None:
+        """Keep of a path its start alone: where another knob stands, the steps would be others."""
+        descent = self._explored.descent
+        if len(descent.path) > 1:
+            try:
+                self._explored.begin_descent(descent.path[0])
+            except SlangLabError:
+                descent.path.clear()
+            self._push_path(None)
 
     def _say(self, trouble: str) -> None:
         self._trouble = trouble
@@ -289,18 +318,16 @@ class Explorer(SlangWidget):
     def _serve_point(self, content: Mapping[str, Any]) -> None:
         """Look at another point of the axes; a curve is not run again for it."""
         self._take_values(content.get("values"))
-        form = self._explored.form
-        if form == "curve":
-            at = self._explored.axes[0].at
-            here, whole = self._looked.here, self._looked
-            here.value = whole.value[at : at + 1]
-            here.gradients = {p: g[at : at + 1] for p, g in whole.gradients.items()}
-            self.__dict__.pop("png", None)
-            self.__dict__.pop("text", None)
-            if content.get("answer") is not False:
-                self._push(self._ask(content))
-        else:
-            self._again(self._ask(content))
+        ask = self._ask(content)
+        try:
+            self._explored.look_here(self._looked)
+        except SlangLabError as error:
+            self._say(f"The call was refused: {error.message}")
+            self.tell("refused", {"ask": ask})
+            return
+        self._forget_twins()
+        if content.get("answer") is not False:
+            self.push("here", self._noted(explorer_frames.facts(self._explored, self._looked, ask)))
 
     def _serve_choose(self, content: Mapping[str, Any]) -> None:
         """Choose a component, or whether differences are shown."""
@@ -373,8 +400,7 @@ class Explorer(SlangWidget):
                 explored.follow()
                 self._looked = explored.look()
                 self._notes = list(self._looked.notes)
-                self.__dict__.pop("png", None)
-                self.__dict__.pop("text", None)
+                self._forget_twins()
                 self._say(self._why_behind())
                 return True
             if (why := self._why_behind()) != self._trouble:
@@ -482,5 +508,9 @@ def explore(
     ExploreError
         For a parameter without a value, a range that is none, a function that cannot be drawn.
     """
-    others = [] if compare is None else list(compare) if isinstance(compare, (list, tuple)) else [compare]
+    others: list[SlangFunction] = []
+    if isinstance(compare, (list, tuple)):
+        others = list(compare)
+    elif compare is not None:
+        others = [compare]  # type: ignore[list-item]
     return Explorer(f, params, [g for g in others if g is not f], differences)

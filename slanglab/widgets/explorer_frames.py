@@ -13,7 +13,7 @@ from slanglab.exploring.evaluate import Floats
 from slanglab.exploring.exploration import Exploration, Looked
 from slanglab.exploring.knobs import Axis, Knob
 
-__all__ = ["POINTS", "describe", "frame", "path_frame", "plain", "thinned"]
+__all__ = ["POINTS", "describe", "facts", "frame", "path_frame", "plain", "thinned"]
 
 _VERSION = 1
 """Of the `info` trait; `VERSION` in js/src/explorer/data.ts says the same."""
@@ -28,7 +28,9 @@ Arrays = dict[str, NDArray[Any]]
 
 def plain(x: float) -> float | str:
     """Return a number as JSON has it: NaN and the infinities as words."""
-    return float(x) if math.isfinite(x) else ("NaN" if math.isnan(x) else "Infinity" if x > 0 else "-Infinity")
+    return (
+        float(x) if math.isfinite(x) else ("NaN" if math.isnan(x) else "Infinity" if x > 0 else "-Infinity")
+    )
 
 
 def describe(explored: Exploration, trouble: str = "") -> dict[str, Any]:
@@ -78,8 +80,17 @@ def _knob(knob: Knob) -> dict[str, Any]:
 
 def frame(explored: Exploration, looked: Looked, ask: int | None) -> tuple[dict[str, Any], Arrays]:
     """Return a message's plain data and arrays for one setting."""
+    meta = facts(explored, looked, ask)
+    arrays = {"curve": _curve, "field": _plane, "image": _plane, "dial": _nothing}[explored.form](
+        explored, looked, meta
+    )
+    return meta, arrays
+
+
+def facts(explored: Exploration, looked: Looked, ask: int | None) -> dict[str, Any]:
+    """Return the settings and what is known at the point that is looked at, as JSON."""
     here = looked.here
-    meta: dict[str, Any] = {
+    return {
         "ask": ask,
         "values": {path: plain(knob.value) for path, knob in explored.knobs.items()},
         "at": {axis.path: plain(axis.value) for axis in explored.axes},
@@ -93,15 +104,16 @@ def frame(explored: Exploration, looked: Looked, ask: int | None) -> tuple[dict[
         },
         "differences": explored.differences,
         "quotients": {
-            path: {"verdict": q.verdict, "worst": plain(q.worst), "reason": q.reason, "count": int(q.off.sum()),
-                   "measured": plain(float(q.measured[0])) if q.measured.size == 1 else None}
+            path: {
+                "verdict": q.verdict,
+                "worst": plain(q.worst),
+                "reason": q.reason,
+                "count": int(q.off.sum()),
+                "measured": plain(float(q.measured[0])) if q.measured.size == 1 else None,
+            }
             for path, q in looked.quotients.items()
         },
     }
-    arrays = {"curve": _curve, "field": _plane, "image": _plane, "dial": _nothing}[explored.form](
-        explored, looked, meta
-    )
-    return meta, arrays
 
 
 def _nothing(explored: Exploration, looked: Looked, meta: dict[str, Any]) -> Arrays:
@@ -136,8 +148,7 @@ def _curve(explored: Exploration, looked: Looked, meta: dict[str, Any]) -> Array
     if measured:
         arrays["measured"] = _single(np.array([looked.quotients[p].measured[take] for p in measured]))
         arrays["off"] = np.array([looked.quotients[p].off[take] for p in measured]).astype(np.uint8)
-    finite = np.isfinite(value)
-    meta["missing"] = {"nan": int(np.isnan(value).sum()), "inf": int((~finite & ~np.isnan(value)).sum())}
+    meta["missing"] = {"nan": int(np.isnan(value).sum()), "inf": int(np.isinf(value).sum())}
     return arrays
 
 
@@ -150,8 +161,7 @@ def _plane(explored: Exploration, looked: Looked, meta: dict[str, Any]) -> Array
         "y": _single(down.points[rows]),
         "value": _single(value[np.ix_(rows, columns)]),
     }
-    finite = np.isfinite(value)
-    meta["missing"] = {"nan": int(np.isnan(value).sum()), "inf": int((~finite & ~np.isnan(value)).sum())}
+    meta["missing"] = {"nan": int(np.isnan(value).sum()), "inf": int(np.isinf(value).sum())}
     if explored.form == "field" and all(a.path in looked.gradients for a in explored.axes):
         columns, rows = (_every(len(a.points), _ARROWS) for a in (across, down))
         arrays["arrows.x"] = _single(across.points[columns])
@@ -160,7 +170,9 @@ def _plane(explored: Exploration, looked: Looked, meta: dict[str, Any]) -> Array
             np.stack([looked.gradients[a.path][np.ix_(rows, columns)] for a in explored.axes])
         )
     if looked.others:
-        arrays["others"] = _single(np.array([_chosen(explored, v)[np.ix_(rows, columns)] for _, v in looked.others]))
+        arrays["others"] = _single(
+            np.array([_chosen(explored, v)[np.ix_(rows, columns)] for _, v in looked.others])
+        )
     return arrays
 
 

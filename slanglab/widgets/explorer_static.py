@@ -39,7 +39,9 @@ def explorer_text(explored: Exploration, looked: Looked) -> str:
     lines.append(f"  value  {', '.join(_number(v) for v in np.ravel(here.value))}")
     width = max((len(path) for path in here.gradients), default=0)
     for path, gradient in here.gradients.items():
-        lines.append(f"  d/d{path.ljust(width)}  {_number(float(np.ravel(gradient)[0]))}{_verdict(looked, path)}")
+        lines.append(
+            f"  d/d{path.ljust(width)}  {_number(float(np.ravel(gradient)[0]))}{_verdict(looked, path)}"
+        )
     if explored.refused:
         lines.append(explored.refused)
     if explored.descent.path:
@@ -97,7 +99,8 @@ def _curves(explored: Exploration, looked: Looked) -> Image:
     span = float(axis.points[-1] - axis.points[0]) or 1.0
 
     def place(x: Floats) -> Floats:
-        return _MARGIN * SCALE + (x - axis.points[0]) / span * (width - 2 * _MARGIN * SCALE)
+        where: Floats = _MARGIN * SCALE + (x - axis.points[0]) / span * (width - 2 * _MARGIN * SCALE)
+        return where
 
     x = place(axis.points[take])
     here = float(place(np.array([axis.value]))[0])
