@@ -11,7 +11,7 @@ import logging
 import weakref
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import traitlets
@@ -52,7 +52,7 @@ class Explorer(SlangWidget):
     """
 
     _bundle = "explorer"
-    _requests: ClassVar[Mapping[str, str]] = {
+    _requests: Mapping[str, str] = {
         "set": "_serve_set",
         "point": "_serve_point",
         "choose": "_serve_choose",

@@ -84,7 +84,7 @@ export class Explorer {
         (at) => this.looked(at),
         signal,
       );
-    else if (info.form === "dial") this.dial = new Dial(this.canvas, info.name);
+    else if (info.form === "dial") this.dial = new Dial(this.canvas, this.short);
     else this.plane = new Plane(this.canvas, info, (at, done) => this.pointed(at, done), signal);
     if (info.descends)
       this.descent = new Descent(
@@ -95,6 +95,11 @@ export class Explorer {
       this.component = this.components();
     this.build();
     root.addEventListener("keydown", (e) => this.key(e), { signal });
+  }
+
+  /** The name without its module's: what labels say. */
+  private get short(): string {
+    return this.info.name.split(".").pop() || this.info.name;
   }
 
   // ----- layout -----
@@ -401,7 +406,9 @@ export class Explorer {
     this.showNumbers(look);
     this.code.textContent = look.code;
     this.code.title = look.code;
-    this.time.textContent = `${figures(look.ms, 2)} ms a change`;
+    // The first call of a kind compiles its kernels: that is no change's time.
+    const ms = look.ask === null ? Number.NaN : look.ms;
+    if (ms < 1000) this.time.textContent = `${ms.toPrecision(ms < 10 ? 2 : 3)} ms a change`;
     for (const [i, button] of [...(this.component?.children ?? [])].entries())
       button.setAttribute("aria-pressed", String(i === look.component));
   }
@@ -417,7 +424,7 @@ export class Explorer {
       rows.push({
         path: part.path,
         gradient,
-        title: `∂${info.name}/∂${part.path} = ${shortest32(gradient)}${mean}`,
+        title: `∂${this.short}/∂${part.path} = ${shortest32(gradient)}${mean}`,
       });
     }
     this.bars.show(rows);

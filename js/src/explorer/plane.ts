@@ -13,7 +13,7 @@ const LEFT = 34;
 const BOTTOM = 22;
 const BAR = 32;
 const TOP = 4;
-const RIGHT = 4;
+const RIGHT = 12;
 /** Half map, half page, so that marks hold on it. */
 const MIX = { light: 0.5, dark: 0.62 };
 
@@ -220,20 +220,19 @@ export class Plane {
     const [x0, x1] = this.ends("x");
     const [y0, y1] = this.ends("y");
     const path = new Path2D();
-    for (let y = TOP + pitch * 0.6; y < TOP + height; y += pitch)
-      for (let x = LEFT + pitch * 0.6; x < LEFT + width; x += pitch) {
-        const [vx, vy] = this.from(x, y);
-        const i = nearest(field.y, vy) * field.x.length + nearest(field.x, vx);
+    // Every so many points of the grid, so that the arrows stand at equal distances.
+    const stride = (n: number, room: number): number => Math.max(1, Math.ceil((pitch * (n - 1)) / room));
+    const [sx, sy] = [stride(field.x.length, width), stride(field.y.length, height)];
+    for (let row = sy >> 1; row < field.y.length; row += sy)
+      for (let column = sx >> 1; column < field.x.length; column += sx) {
+        const i = row * field.x.length + column;
         const [gx, gy] = [field.dx[i] ?? 0, field.dy[i] ?? 0];
         const size = Math.hypot(gx, gy);
         if (!(size > most * 1e-4)) continue;
-        const [sx, sy] = [(-gx * width) / (x1 - x0), (gy * height) / (y1 - y0)];
-        const long = clamp(5 + 5 * Math.log10(1 + (99 * size) / most), 4, 15) / (Math.hypot(sx, sy) || 1);
-        const [ux, uy] = [sx * long, sy * long];
-        const [px, py] = [
-          this.px(field.x[nearest(field.x, vx)] ?? 0),
-          this.py(field.y[nearest(field.y, vy)] ?? 0),
-        ];
+        const [toX, toY] = [(-gx * width) / (x1 - x0), (gy * height) / (y1 - y0)];
+        const long = clamp(5 + 5 * Math.log10(1 + (99 * size) / most), 4, 15) / (Math.hypot(toX, toY) || 1);
+        const [ux, uy] = [toX * long, toY * long];
+        const [px, py] = [this.px(field.x[column] ?? 0), this.py(field.y[row] ?? 0)];
         const angle = Math.atan2(uy, ux);
         path.moveTo(px - ux / 2, py - uy / 2);
         path.lineTo(px + ux / 2, py + uy / 2);
@@ -341,7 +340,7 @@ export class Plane {
     tickFont(c, token);
     c.textAlign = "right";
     c.textBaseline = "top";
-    const name = this.info.name;
+    const name = this.info.name.split(".").pop() ?? "";
     const free = LEFT + width - c.measureText(name).width - 16;
     c.fillText(name, LEFT + width, top + 16);
     c.textAlign = "center";
