@@ -13,7 +13,7 @@ import { tokenSheet } from "./lib/tokens.ts";
 function render({ model, el }: RenderProps): () => void {
   // Not every anywidget that may load this passes a signal, but all call what is returned.
   const life = new AbortController();
-  const root = h("div", { class: "sl explorer", "data-lm-suppress-shortcuts": "true" });
+  const root = h("div", { class: "sl explorer" });
   el.replaceChildren(h("style", {}, tokenSheet() + base + sheet), root);
   let explorer: Explorer | null = null;
   let channel: Channel | null = null;

@@ -221,6 +221,7 @@ class Explorer(SlangWidget):
         for _ in range(steps):
             if not descent.step():
                 break
+        self._forget_twins()
         self._push_path(None)
         return np.array(descent.path)
 
@@ -357,6 +358,7 @@ class Explorer(SlangWidget):
                     break
         except SlangLabError as error:
             self._say(f"The descent stopped: {error.message}")
+        self._forget_twins()
         self._push_path(self._ask(content))
 
     # ----- linked explorers -----

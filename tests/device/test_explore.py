@@ -384,6 +384,19 @@ def test_requests_of_the_browser(module, monkeypatch):
     e.close()
 
 
+def test_a_path_is_in_the_twins(module):
+    e = sl.explore(module.valley, p=((-2, 2), (-1, 3)))
+    before = e.text, e.png
+    path = e.descend((-1.5, 2.0), steps=5, optimizer="momentum", lr=0.01)
+    assert path.shape == (6, 2) and path.dtype == np.float64
+    assert "momentum: 5 steps" in e.text and e.png != before[1]
+    e._take({"kind": "descend", "steps": 2, "ask": 3})
+    assert "momentum: 7 steps" in e.text
+    e.set(k=7.0)  # other walls: the steps would be others
+    assert "momentum: 0 steps" in e.text
+    e.close()
+
+
 def test_linked_knobs_turn_together(module):
     one = sl.explore(module.wave, x=X, a=(-5, 5, 1.5))
     other = sl.explore(module.product, x=X, y=1.0, a=(0, 4, 2.0))

@@ -171,6 +171,10 @@ export class Explorer {
     const pathLine = line(this.pathCode, "copy the descent");
     pathLine.hidden = true;
     this.root.append(head, this.status, this.body, line(this.code, "copy"), pathLine, this.spoken);
+    // Jupyter takes arrow keys of what is no text field for headings, before they reach it; this keeps them here. It has to stand on
+    // the element itself.
+    for (const el of this.root.querySelectorAll("input, select, canvas"))
+      el.setAttribute("data-lm-suppress-shortcuts", "true");
     this.say();
   }
 
