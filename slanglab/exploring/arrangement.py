@@ -211,6 +211,7 @@ class _Builder:
     ) -> None:
         self.made, self.name, self.notes = made, name, notes
         # The compiler's reflection gives fields in an order of its own.
+        self._enums = {s.name: [f.name for f in s.fields] for s in outline.structs if s.kind == "enum"}
         self._order = {s.name: [f.name for f in s.fields] for s in outline.structs}
 
     def build(self, given: Mapping[str, Any], uniforms: Mapping[str, symbols.Variable]) -> None:
@@ -266,6 +267,14 @@ class _Builder:
     def _argument(self, spec: Parameter, path: str, given: Any, default: Any, no_diff: bool) -> Argument:
         if spec.kind == "struct" and spec.fields:
             return self._struct(spec, path, given, no_diff)
+        if (cases := self._enums.get(spec.type)) is not None:
+            words = ", ".join(f'"{case}": {i}' for i, case in enumerate(cases))
+            raise ExploreError(
+                self.name,
+                f"{path} is the enum {spec.type}, which slangpy cannot pass from Python",
+                argument=path,
+                hint=f"write a function that takes an int and casts it, `({spec.type}){path}`, and give {path}={{{words}}}",
+            )
         if spec.kind not in ("scalar", "vector") or spec.dtype is None:
             if given is _missing:
                 raise ExploreError(

@@ -131,7 +131,10 @@ def measure(times: int, seconds: float) -> dict[str, Any]:
                     if i >= 3:
                         found[kind].append(taken)
                     page.wait_for_timeout(60)
-            rates = {kind: page.evaluate(COUNT, [cell, kind, seconds]) for kind, cell in (("ours", 2), ("interact", 3))}
+            rates = {
+                kind: page.evaluate(COUNT, [cell, kind, seconds])
+                for kind, cell in (("ours", 2), ("interact", 3))
+            }
             notebook.close()
         finally:
             server.stop()
@@ -148,7 +151,9 @@ def measure(times: int, seconds: float) -> dict[str, Any]:
 
 def main() -> int:
     """Measure, and print the figures as JSON; the exit status is 1 where the explorer is not 8 times as soon."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--times", type=int, default=40, help="key presses for each of the two")
     parser.add_argument("--seconds", type=float, default=4.0, help="how long keys are held")
     arguments = parser.parse_args()

@@ -190,7 +190,9 @@ def test_the_kernel_has_the_settings_of_the_page(open_view):
     notebook.page.wait_for_timeout(300)
     notebook.run(3)
     said = notebook.text(3)
-    assert f"'a': {a}" in said and "'x': 3.0" in said and f"a={a}" in said
+    assert f"'a': {a}" in said
+    assert "'x': 3.0" in said
+    assert f"a={a}" in said
     # Set by code, the page follows.
     notebook.edit(3, "e.set(a=-2.0)")
     notebook.run(3)
@@ -200,9 +202,7 @@ def test_the_kernel_has_the_settings_of_the_page(open_view):
 
 @pytest.mark.parametrize("host", ["lab", "notebook", "marimo"])
 def test_a_plane_and_a_descent(host, open_view):
-    page, views = open_view(
-        host, ["e = sl.explore(w.valley, p=((-2, 2), (-1, 3)), k=(1, 9, 5.0))\ne"]
-    )
+    page, views = open_view(host, ["e = sl.explore(w.valley, p=((-2, 2), (-1, 3)), k=(1, 9, 5.0))\ne"])
     seen = Seen(page, views.first)
     expect(seen.view.locator(".plot canvas")).to_be_visible(timeout=60_000)
 
@@ -327,7 +327,7 @@ def test_a_restarted_kernel_leaves_a_still_picture(open_view):
 
 def test_names_and_messages_are_text(open_view):
     hostile = "<img src=x onerror=window.__pwned=1>"
-    notebook, views = open_view(
+    _notebook, views = open_view(
         "lab",
         [
             f"e = sl.explore(w.product, a={{'{hostile}': 1}} if False else (0, 1), b=2.0)\n"

@@ -44,6 +44,8 @@ float stairs(float x, float a) { return floor(x * a); }
 void in_place(inout float x) { x = x * 2.0; }
 void nothing(float x) {}
 float flagged(float x, bool on, int n, uint m) { return (on ? x : -x) + float(n) * 10.0 + float(m); }
+enum Mode { slow, fast }
+float moded(float x, Mode mode) { return mode == Mode.fast ? x : -x; }
 float strange(float x, float2x2 m) { return x * m[0][0]; }
 
 void d_wrong(inout DifferentialPair<float> x, float g) { x = diffPair(x.p, g * 3.0 * x.p); }
@@ -72,8 +74,10 @@ def looked(function, **given):
 def test_ranges_values_defaults_and_annotations(module):
     knobs = Exploration(module.wave, {"x": X, "a": (-5, 5, 1.5, 0.5)}).knobs
     assert (knobs["a"].low, knobs["a"].high, knobs["a"].start, knobs["a"].step) == (-5, 5, 1.5, 0.5)
-    assert knobs["b"].start == pytest.approx(0.35) and knobs["b"].low < 0.35 < knobs["b"].high
-    assert knobs["a"].differentiable and not knobs["c"].differentiable
+    assert knobs["b"].start == pytest.approx(0.35)
+    assert knobs["b"].low < 0.35 < knobs["b"].high
+    assert knobs["a"].differentiable
+    assert not knobs["c"].differentiable
     knobs = Exploration(module.annotated, {}).knobs
     assert [(k.path, k.low, k.high, k.start, k.kind) for k in knobs.values()] == [
         ("x", -2, 2, 0.5, "float"),
@@ -143,6 +147,7 @@ def test_what_cannot_be_a_control_is_refused_in_words(module, given, words):
         ("in_place", {"x": X}, "inout"),
         ("nothing", {"x": X}, "nothing"),
         ("strange", {"x": X}, "no control"),
+        ("moded", {"x": X}, '"slow": 0, "fast": 1'),
         ("shaped", {"x": X, "s": 1.0}, "its fields"),
         ("shaped", {"x": X, "s": {"sise": 1.0}}, "no field 'sise'"),
         ("shaped", {"x": X}, "s.size"),
@@ -173,9 +178,7 @@ def test_a_curve_and_each_elements_own_gradient(module, rng):
     hull = np.exp(-b * SINGLE**2)
     np.testing.assert_allclose(found.value, a * hull * np.cos(c * SINGLE), atol=1e-5)
     np.testing.assert_allclose(found.gradients["a"], hull * np.cos(c * SINGLE), atol=1e-5)
-    np.testing.assert_allclose(
-        found.gradients["b"], -a * SINGLE**2 * hull * np.cos(c * SINGLE), atol=5e-5
-    )
+    np.testing.assert_allclose(found.gradients["b"], -a * SINGLE**2 * hull * np.cos(c * SINGLE), atol=5e-5)
     slope = a * hull * (-2 * b * SINGLE * np.cos(c * SINGLE) - c * np.sin(c * SINGLE))
     np.testing.assert_allclose(found.gradients["x"], slope, atol=1e-4)
     assert "c" not in found.gradients
@@ -190,7 +193,9 @@ def test_a_plane_its_axes_and_the_point(module):
     exploration, found = looked(module.product, x=x, y=y, a=(0, 4, 2.0))
     xs, ys = (v.astype(np.float32).astype(np.float64) for v in (x, y))
     np.testing.assert_allclose(found.value, 2 * xs[None, :] * ys[:, None] ** 2, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(found.gradients["x"], np.broadcast_to(2 * ys[:, None] ** 2, (13, 21)), rtol=1e-5)
+    np.testing.assert_allclose(
+        found.gradients["x"], np.broadcast_to(2 * ys[:, None] ** 2, (13, 21)), rtol=1e-5
+    )
     np.testing.assert_allclose(found.gradients["y"], 4 * xs[None, :] * ys[:, None], rtol=1e-5, atol=1e-6)
     exploration.set("x", 1.4)
     exploration.set("y", 2.5)
@@ -203,7 +208,8 @@ def test_a_plane_its_axes_and_the_point(module):
 
 def test_a_float2_with_two_ranges_is_a_plane(module):
     exploration, found = looked(module.valley, p=((-2, 2), (-1, 3)))
-    assert exploration.form == "field" and found.value.shape == (128, 128)
+    assert exploration.form == "field"
+    assert found.value.shape == (128, 128)
     x = exploration.axes[0].points[None, :]
     y = exploration.axes[1].points[:, None]
     np.testing.assert_allclose(found.value, (1.2 - x) ** 2 + 5 * (y - x * x) ** 2, rtol=1e-4, atol=1e-4)
@@ -220,7 +226,8 @@ def test_a_struct_is_a_group_of_knobs(module):
 
 def test_an_image_a_vector_and_an_out_parameter(module):
     exploration, found = looked(module.picture, uv=((0, 1), (0, 1)), tint=(1.0, 0.5, 0.25))
-    assert exploration.form == "image" and found.value.shape == (128, 128, 3)
+    assert exploration.form == "image"
+    assert found.value.shape == (128, 128, 3)
     u, v = exploration.axes[0].points[None, :, None], exploration.axes[1].points[:, None, None]
     np.testing.assert_allclose(found.value, np.array([1, 0.5, 0.25]) * u + v, rtol=1e-5, atol=1e-6)
     assert all(exploration.knobs[f"tint.{c}"].color for c in "xyz")
@@ -240,20 +247,25 @@ def test_a_scalar_and_its_sensitivities(module):
     exploration, found = looked(module.product, x=1.5, y=2.0, a=(0, 4, 3.0))
     assert exploration.form == "dial"
     assert found.value[0] == pytest.approx(18)
-    assert {p: float(g[0]) for p, g in found.here.gradients.items()} == pytest.approx({"x": 12, "y": 18, "a": 6})
+    assert {p: float(g[0]) for p, g in found.here.gradients.items()} == pytest.approx(
+        {"x": 12, "y": 18, "a": 6}
+    )
 
 
 def test_what_has_no_gradient_says_why(module):
     exploration, found = looked(module.stairs, x=X, a=2.0)
     np.testing.assert_allclose(found.value, np.floor(SINGLE * 2))
-    assert found.gradients == {} and "[Differentiable]" in exploration.refused
+    assert found.gradients == {}
+    assert "[Differentiable]" in exploration.refused
     with pytest.raises(ExploreError, match="downhill"):
         exploration.begin_descent((0,))
 
 
 def test_constants_and_holes(module):
     _, found = looked(module.constant, x=X, a=2.0)
-    assert set(found.value) == {2.0} and set(found.gradients["x"]) == {0.0} and set(found.gradients["a"]) == {1.0}
+    assert set(found.value) == {2.0}
+    assert set(found.gradients["x"]) == {0.0}
+    assert set(found.gradients["a"]) == {1.0}
     exploration, found = looked(module.holes, x=X)
     meta, arrays = explorer_frames.frame(exploration, found, 1)
     assert meta["missing"]["nan"] == np.isnan(found.value).sum() > 0
@@ -283,7 +295,8 @@ def test_differences_measure_what_has_no_gradient(module):
     exploration = Exploration(module.stairs, {"x": X, "a": 2.0})
     exploration.differences = True
     found = exploration.look().quotients["x"]
-    assert found.verdict == "cannot tell" and found.reason
+    assert found.verdict == "cannot tell"
+    assert found.reason
 
 
 # ----- descent -----
@@ -352,7 +365,8 @@ def test_the_code_gives_the_result(module, rng):
 def test_settings_results_and_gradients(module):
     e = sl.explore(module.wave, x=X, a=(-5, 5, 1.5))
     e.set(a=2.5, x=0.6)
-    assert e.values["a"] == 2.5 and e.values["x"] == pytest.approx(0.6)
+    assert e.values["a"] == 2.5
+    assert e.values["x"] == pytest.approx(0.6)
     np.testing.assert_allclose(e.grads["a"], np.exp(-0.35 * SINGLE**2) * np.cos(4 * SINGLE), atol=1e-5)
     with pytest.raises(ExploreError, match="nothing is called 'q'"):
         e.set(q=1)
@@ -361,7 +375,8 @@ def test_settings_results_and_gradients(module):
     e.reset()
     assert e.values["a"] == 1.5
     data, metadata = e._repr_mimebundle_()
-    assert "wave(float x" in data["text/plain"] and data["image/png"].startswith("iVBOR")
+    assert "wave(float x" in data["text/plain"]
+    assert data["image/png"].startswith("iVBOR")
     assert metadata["image/png"]["width"] == 860
     e.close()
 
@@ -377,7 +392,8 @@ def test_requests_of_the_browser(module, monkeypatch):
     e._take({"kind": "set", "ask": 8, "values": {"a": 1e9}})
     assert sent.pop()[1]["values"]["a"] == 5.0
     e._take({"kind": "point", "values": {"x": 1.0}, "ask": 9})
-    assert sent.pop()[0] == "here" and e.values["x"] == pytest.approx(1.0, abs=0.04)
+    assert sent.pop()[0] == "here"
+    assert e.values["x"] == pytest.approx(1.0, abs=0.04)
     for hostile in ({"values": 3}, {"values": {"a": []}}, {"component": 99}, {"steps": -1}, {"point": ["x"]}):
         for kind in ("set", "point", "choose", "descend"):
             e._take({"kind": kind, **hostile})
@@ -388,8 +404,10 @@ def test_a_path_is_in_the_twins(module):
     e = sl.explore(module.valley, p=((-2, 2), (-1, 3)))
     before = e.text, e.png
     path = e.descend((-1.5, 2.0), steps=5, optimizer="momentum", lr=0.01)
-    assert path.shape == (6, 2) and path.dtype == np.float64
-    assert "momentum: 5 steps" in e.text and e.png != before[1]
+    assert path.shape == (6, 2)
+    assert path.dtype == np.float64
+    assert "momentum: 5 steps" in e.text
+    assert e.png != before[1]
     e._take({"kind": "descend", "steps": 2, "ask": 3})
     assert "momentum: 7 steps" in e.text
     e.set(k=7.0)  # other walls: the steps would be others
@@ -408,7 +426,8 @@ def test_linked_knobs_turn_together(module):
     other.set(a=0.5)
     assert one.values["a"] == 0.5
     one.set(a=-2.0)  # outside the other's range: that stands at its end
-    assert other.values["a"] == 0.0 and one.values["a"] == -2.0
+    assert other.values["a"] == 0.0
+    assert one.values["a"] == -2.0
     with pytest.raises(ExploreError, match="no knob 'q'"):
         one.link(other, "q")
     one.close()
@@ -442,7 +461,8 @@ def test_an_explorer_follows_its_cell(device):
     # One that fits no more keeps the last picture and says so; so does one that does not compile.
     sl.compile("[Differentiable] float f(float x, float c) { return c * x; }", "followed")
     np.testing.assert_allclose(e.result, 3 * SINGLE**2, rtol=1e-5, atol=1e-6)
-    assert "does not fit" in e.info["trouble"] and "'a'" in e.info["trouble"]
+    assert "does not fit" in e.info["trouble"]
+    assert "'a'" in e.info["trouble"]
     sl.compile(text, "followed")
     np.testing.assert_allclose(e.result, 3 * SINGLE, rtol=1e-5, atol=1e-6)
     assert e.info["trouble"] == ""
@@ -473,10 +493,12 @@ def test_long_curves_keep_what_stands_out(module, rng):
     curve[spikes[:4]] = [5, -5, 7, -7]
     curve[spikes[4]] = np.nan
     kept = explorer_frames.thinned([curve, curve * 2], 1000)
-    assert len(kept) < 1600 and {0, count - 1} <= set(kept)
+    assert len(kept) < 1600
+    assert {0, count - 1} <= set(kept)
     assert {int(np.nanargmax(curve)), int(np.nanargmin(curve)), int(spikes[4])} <= set(kept.tolist())
     e = sl.explore(module.wave, x=np.linspace(-3, 3, 1_000_000), a=1.5)
-    meta, arrays = explorer_frames.frame(e._explored, e._looked, None)
-    assert arrays["value"].size < 2000 and arrays["gradients"].shape[1] == arrays["value"].size
+    _meta, arrays = explorer_frames.frame(e._explored, e._looked, None)
+    assert arrays["value"].size < 2000
+    assert arrays["gradients"].shape[1] == arrays["value"].size
     assert arrays["value"].max() == np.float32(e.result.max())
     e.close()
