@@ -152,7 +152,8 @@ export class CurvePlot {
     const right = width - RIGHT;
     const across = ticks(this.frame.lo, this.frame.hi, Math.max(2, Math.floor((width - LEFT) / 90)));
     ticksAcross(c, across, (v) => this.place(v), height - BOTTOM, [LEFT, right], token);
-    word(c, `${this.name}(${this.axis.path})`, LEFT + 6, 10, token("value"), token);
+    // Where it is narrow the readout has the place.
+    if (width >= 470) word(c, `${this.name}(${this.axis.path})`, LEFT + 6, 10, token("value"), token);
   }
 
   private scale(data: CurveData): { y(v: number): number } {

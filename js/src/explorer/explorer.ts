@@ -78,7 +78,7 @@ export class Explorer {
     if (curve && axis)
       this.curve = new CurvePlot(
         this.canvas,
-        info.name,
+        this.short,
         info.compared,
         axis,
         (at) => this.looked(at),
