@@ -463,7 +463,11 @@ class _Builder:
                 )
             stored = stored[::-1]
         axis = Axis(
-            path, stored, differentiable and _is_float(spec), _written(path, stored), round(0.6 * (len(stored) - 1))
+            path,
+            stored,
+            differentiable and _is_float(spec),
+            _written(path, stored),
+            round(0.6 * (len(stored) - 1)),
         )
         self.made.axes.append(axis)
         return axis
