@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         zeros,
     )
     from slanglab.tensors.summary import summary
+    from slanglab.widgets.explorer import Explorer, explore
     from slanglab.widgets.inspector import TensorInspector, inspect
     from slanglab.widgets.tables import table
 
@@ -37,6 +38,7 @@ __all__ = [
     "CallError",
     "CompileError",
     "DeviceError",
+    "Explorer",
     "Lab",
     "SlangLabError",
     "TensorError",
@@ -45,6 +47,7 @@ __all__ = [
     "compile",
     "current",
     "empty",
+    "explore",
     "full",
     "gradcheck",
     "inspect",
@@ -89,6 +92,7 @@ _HOMES = {
         "zeros",
     ),
     "slanglab.tensors.summary": ("summary",),
+    "slanglab.widgets.explorer": ("Explorer", "explore"),
     "slanglab.widgets.inspector": ("TensorInspector", "inspect"),
     "slanglab.widgets.tables": ("table",),
 }

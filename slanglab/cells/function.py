@@ -29,7 +29,9 @@ __all__ = [
     "AsWritten",
     "FunctionSource",
     "SlangFunction",
+    "declarations_of",
     "release_all",
+    "source_of",
     "suspend_all",
 ]
 
@@ -399,3 +401,13 @@ def _written_type(parameter: symbols.Parameter) -> str:
     if parameter.direction != "in":
         words.append(parameter.direction)
     return " ".join([*words, parameter.type])
+
+
+def declarations_of(function: SlangFunction) -> list[symbols.Function]:
+    """Return where the text declares a function: one declaration for each overload, none for what is not in the text."""
+    return function._declarations()
+
+
+def source_of(function: SlangFunction) -> FunctionSource:
+    """Return where a function is found: its cell."""
+    return function._source

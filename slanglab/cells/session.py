@@ -16,7 +16,7 @@ from typing import Any
 import slangpy as spy
 
 from slanglab import waiting
-from slanglab.cells import defaults
+from slanglab.cells import defaults, following
 from slanglab.cells.compiler import Program, SlangCompiler, without_version
 from slanglab.cells.function import release_all, suspend_all
 from slanglab.cells.graph import CellGraph
@@ -259,6 +259,12 @@ class CellSession:
         CompileError
             When it does not compile; the error carries a report, with the version that still runs.
         """
+        try:
+            return self._run(request)
+        finally:
+            following.tell()
+
+    def _run(self, request: Request) -> Ran:
         started = time.perf_counter()
         self._renew_session()
         name = request.name

@@ -1,0 +1,502 @@
+// The explorer: knobs, the picture that fits the result, what matters at the point, and what is asked of the kernel.
+
+import type { Channel, Message } from "../lib/channel.ts";
+import { chip, h, icon, iconButton, onceAFrame } from "../lib/dom.ts";
+import { ascii, figures, shortest32 } from "../lib/numbers.ts";
+import { Pacer } from "../lib/pacer.ts";
+import { palette } from "../lib/theme.ts";
+import { Bars, type Row } from "./bars.ts";
+import { CurvePlot } from "./curve.ts";
+import { type Info, type Look, readCurve, readLook, readPath, readPlane } from "./data.ts";
+import { Descent } from "./descent.ts";
+import { Dial } from "./dial.ts";
+import { hereTable } from "./here.ts";
+import { Knobs } from "./knobs.ts";
+import { Plane } from "./plane.ts";
+
+const NARROW = 620;
+const SIDE = 272;
+const GAP = 24;
+/** A slower answer than this is said: the kernel runs a cell. */
+const SLOW = 300;
+/** Strips that are drawn at first. */
+const STRIPS = 4;
+
+interface Asked {
+  kind: string;
+  meta: Record<string, unknown>;
+}
+
+export class Explorer {
+  private channel: Channel | null = null;
+  private look: Look | null = null;
+  private width = 0;
+  private serial = 0;
+  private last = 0;
+  private gone = false;
+  private readonly knobs: Knobs;
+  private readonly bars: Bars;
+  private readonly shown = new Set<string>();
+  private readonly curve: CurvePlot | null = null;
+  private readonly plane: Plane | null = null;
+  private readonly dial: Dial | null = null;
+  private readonly descent: Descent | null = null;
+  private readonly canvas = h("canvas");
+  private readonly wait = h("span", { class: "dim", role: "status" });
+  private readonly time = h("span", { class: "dim mono small" });
+  private readonly status = h("div", {});
+  private readonly read = h("div", { class: "read" });
+  private readonly here = h("div", {});
+  private readonly verdict = h("div", { class: "verdict", role: "status" });
+  private readonly code = h("code");
+  private readonly pathCode = h("code");
+  private readonly body = h("div", { class: "body" });
+  private readonly check = h("input", { type: "checkbox" });
+  private readonly spoken = h("output", { class: "spoken", "aria-live": "polite" });
+  private readonly pacer: Pacer<Asked>;
+  private readonly walks: Pacer<Asked>;
+  private readonly component: HTMLElement | null = null;
+  private speaking = 0;
+  private readonly redrawSoon = onceAFrame(() => this.draw(this.width));
+
+  constructor(
+    private info: Info,
+    private readonly root: HTMLElement,
+    private readonly signal: AbortSignal,
+    before: Explorer | null = null,
+  ) {
+    this.pacer = new Pacer(({ kind, meta }) => this.send(kind, meta), 5000);
+    this.walks = new Pacer(({ kind, meta }) => this.send(kind, meta), 5000);
+    for (const part of [...info.axes, ...info.knobs])
+      if (part.differentiable && this.shown.size < STRIPS) this.shown.add(part.path);
+    if (before && before.info.form === "curve")
+      for (const path of before.shown) if (info.knobs.some((k) => k.path === path)) this.shown.add(path);
+    this.knobs = new Knobs(info, () => this.ask("set", { values: Object.fromEntries(this.knobs.values) }));
+    const curve = info.form === "curve";
+    this.bars = new Bars(info, curve ? this.shown : null, () => this.draw(this.width));
+    const [axis] = info.axes;
+    if (curve && axis)
+      this.curve = new CurvePlot(
+        this.canvas,
+        this.short,
+        info.compared,
+        axis,
+        (at) => this.looked(at),
+        signal,
+      );
+    else if (info.form === "dial") this.dial = new Dial(this.canvas, this.short);
+    else this.plane = new Plane(this.canvas, info, (at, done) => this.pointed(at, done), signal);
+    if (info.descends)
+      this.descent = new Descent(
+        (request) => this.walks.ask(this.asked("descend", { ...request })),
+        () => this.startAt(this.plane?.path?.points[0] ?? this.plane?.at ?? [0, 0]),
+      );
+    if (info.components > 1 && info.form !== "image" && info.form !== "dial")
+      this.component = this.components();
+    this.build();
+    root.addEventListener("keydown", (e) => this.key(e), { signal });
+  }
+
+  /** The name without its module's: what labels say. */
+  private get short(): string {
+    return this.info.name.split(".").pop() || this.info.name;
+  }
+
+  // ----- layout -----
+
+  private build(): void {
+    const { info } = this;
+    this.check.addEventListener("change", () => this.ask("choose", { differences: this.check.checked }));
+    const gradients = !info.refused && [...info.axes, ...info.knobs].some((p) => p.differentiable);
+    const reset = iconButton("undo", "reset", "Every knob back to its start", () =>
+      this.ask("set", { reset: true }),
+    );
+    const head = h(
+      "div",
+      { class: "head" },
+      h("span", { class: "name" }, info.name),
+      h("span", { class: "mono dim signature", title: info.signature }, info.signature),
+      this.wait,
+      h(
+        "span",
+        { class: "tools" },
+        this.time,
+        this.component,
+        this.plane && info.form === "field" && gradients ? this.arrowSwitch() : null,
+        info.knobs.length ? reset : null,
+      ),
+    );
+    const differences = h(
+      "div",
+      { class: "differences" },
+      h("label", { class: "chk" }, this.check, "finite differences"),
+      this.verdict,
+    );
+    const where = info.axes.length
+      ? ` at this ${info.axes.length > 1 ? "point" : (info.axes[0]?.path ?? "x")}`
+      : "";
+    const sensitivity =
+      gradients && (info.form !== "field" || info.knobs.some((k) => k.differentiable))
+        ? [
+            h(
+              "h4",
+              { title: "The bar is the gradient times the range of the knob" },
+              "Sensitivity ",
+              h("small", {}, `${where.trim() ? `${where.trim()}: ` : ""}which knob matters`),
+            ),
+            this.bars.el,
+          ]
+        : [];
+    const side = h(
+      "div",
+      { class: "side" },
+      this.descent?.el ?? null,
+      this.knobs.el,
+      this.plane ? [h("h4", {}, "Here"), this.here] : null,
+      sensitivity,
+      gradients || info.form !== "image" ? differences : null,
+      this.descent?.curve ?? null,
+    );
+    const plot = h("div", { class: "plot" }, this.curve ? this.read : null, this.canvas);
+    this.body.classList.toggle("plane", this.plane !== null);
+    this.body.hidden = true;
+    this.body.append(side, plot);
+    const line = (code: HTMLElement, label: string): HTMLElement =>
+      h(
+        "div",
+        { class: "codeline" },
+        code,
+        iconButton("copy", label, "Copy", () => this.copy(code.textContent ?? "")),
+      );
+    const pathLine = line(this.pathCode, "copy the descent");
+    pathLine.hidden = true;
+    this.root.append(head, this.status, this.body, line(this.code, "copy"), pathLine, this.spoken);
+    // Jupyter takes arrow keys of what is no text field for headings, before they reach it; this keeps them here. It has to stand on
+    // the element itself.
+    for (const el of this.root.querySelectorAll("input, select, canvas"))
+      el.setAttribute("data-lm-suppress-shortcuts", "true");
+    this.say();
+  }
+
+  private components(): HTMLElement {
+    const buttons = "xyzw"
+      .slice(0, this.info.components)
+      .split("")
+      .map((letter, i) => {
+        const button = h("button", { type: "button", "aria-pressed": "false" }, letter);
+        button.addEventListener("click", () => this.ask("choose", { component: i }));
+        return button;
+      });
+    return h("span", { class: "seg", role: "group", "aria-label": "component of the result" }, ...buttons);
+  }
+
+  private arrowSwitch(): HTMLElement {
+    const buttons = ["arrows", "no arrows"].map((name, i) =>
+      h("button", { type: "button", "aria-pressed": String(i === 0) }, name),
+    );
+    for (const [i, button] of buttons.entries())
+      button.addEventListener("click", () => {
+        for (const [k, b] of buttons.entries()) b.setAttribute("aria-pressed", String(k === i));
+        if (this.plane) this.plane.arrows = i === 0;
+        this.draw(this.width);
+      });
+    return h("span", { class: "seg", role: "group", "aria-label": "arrows" }, ...buttons);
+  }
+
+  /** Take new facts about the same function; false where they need another layout. */
+  update(info: Info): boolean {
+    const layout = ({ trouble: _, signature: __, ...rest }: Info): string => JSON.stringify(rest);
+    if (layout(info) !== layout(this.info)) return false;
+    this.info = info;
+    const signature = this.root.querySelector(".signature");
+    if (signature) signature.textContent = info.signature;
+    this.say();
+    return true;
+  }
+
+  /** What is wrong, and what the kernel warns of. */
+  private say(): void {
+    const { info, look } = this;
+    const notes: HTMLElement[] = [];
+    const add = (name: "cross" | "warn" | "unsure" | "lost", colour: string, text: string): void => {
+      const role = colour === "err" ? { role: "alert" } : {};
+      notes.push(
+        h("div", { class: "note", ...role }, h("span", { class: colour }, icon(name)), h("span", {}, text)),
+      );
+    };
+    if (this.gone) add("lost", "dim", "The kernel has gone. This is the last picture; run the cell again.");
+    if (info.trouble) add("cross", "err", info.trouble);
+    if (info.refused) add("unsure", "dim", `Values only: ${info.refused}`);
+    for (const note of look?.notes ?? []) add("warn", "warn", note);
+    const missing = look?.missing;
+    if (missing && missing.nan + missing.inf > 0) {
+      const parts = [missing.nan ? `${missing.nan} NaN` : "", missing.inf ? `${missing.inf} infinite` : ""];
+      add("warn", "nan", `${parts.filter(Boolean).join(" and ")} among the values.`);
+    }
+    this.status.replaceChildren(...notes);
+  }
+
+  // ----- the kernel -----
+
+  /** Listen to a kernel. */
+  start(channel: Channel): void {
+    this.channel = channel;
+    if (!channel.alive()) this.lost();
+    else channel.send("ready");
+  }
+
+  lost(): void {
+    this.gone = true;
+    this.wait.textContent = "";
+    for (const el of this.root.querySelectorAll<HTMLInputElement>(".side input, .side select, .tools button"))
+      if (!el.closest(".bars")) el.disabled = true;
+    this.descent?.disable();
+    this.say();
+  }
+
+  private asked(kind: string, meta: Record<string, unknown>): Asked {
+    this.serial += 1;
+    return { kind, meta: { ...meta, ask: this.serial } };
+  }
+
+  private ask(kind: string, meta: Record<string, unknown>): void {
+    if (this.gone) return;
+    const asked = this.asked(kind, meta);
+    this.last = this.serial;
+    this.pacer.ask(asked);
+    setTimeout(() => this.sayWaiting(), SLOW + 20);
+  }
+
+  private send(kind: string, meta: Record<string, unknown>): void {
+    this.channel?.send(kind, meta);
+  }
+
+  private sayWaiting(): void {
+    const slow = this.pacer.pending > SLOW;
+    const text = slow ? "waiting: the kernel is busy" : "";
+    if (this.wait.textContent !== text) this.wait.textContent = text;
+    if (slow) setTimeout(() => this.sayWaiting(), 200);
+  }
+
+  receive(message: Message): void {
+    if (message.kind === "look" || message.kind === "here") this.receiveLook(message);
+    else if (message.kind === "path") this.receivePath(message);
+    else if (message.kind === "refused") this.pacer.done();
+  }
+
+  private receiveLook(message: Message): void {
+    const look = readLook(message);
+    if (look.ask !== null) this.pacer.done();
+    this.sayWaiting();
+    const changed = JSON.stringify([this.look?.notes, this.look?.missing]);
+    this.look = look;
+    if (message.kind === "look") {
+      if (this.curve) {
+        const data = readCurve(message);
+        if (!data) return;
+        this.curve.show(data, look.at.get(this.info.axes[0]?.path ?? "") ?? 0);
+      }
+      if (this.plane) {
+        const data = readPlane(message);
+        if (!data) return;
+        this.plane.show(data);
+        this.plane.at = this.atPoint();
+      }
+    }
+    this.dial?.show(look.here.value[0] ?? Number.NaN);
+    // A later request is on its way: its settings are newer than these.
+    if (look.ask === null || look.ask === this.last) {
+      this.knobs.show(look.values);
+      this.check.checked = look.differences;
+    }
+    if (changed !== JSON.stringify([look.notes, look.missing])) this.say();
+    this.body.hidden = false;
+    if (!this.width) this.width = Math.floor(this.root.clientWidth);
+    this.draw(this.width);
+  }
+
+  private receivePath(message: Message): void {
+    const path = readPath(message);
+    if (!path || !this.plane) return;
+    this.walks.done();
+    this.plane.path = path;
+    this.descent?.show(path);
+    this.pathCode.textContent = path.code;
+    const line = this.pathCode.parentElement;
+    if (line) line.hidden = !path.code || path.points.length < 2;
+    this.draw(this.width);
+  }
+
+  private atPoint(): [number, number] {
+    const [a, b] = this.info.axes.map((axis) => this.look?.at.get(axis.path) ?? axis.low);
+    return [a ?? 0, b ?? 0];
+  }
+
+  // ----- what the reader does -----
+
+  private looked(at: number): void {
+    const path = this.info.axes[0]?.path;
+    if (path && !this.gone) this.tellSoon({ [path]: at });
+    this.redrawSoon();
+  }
+
+  private telling: Record<string, number> = {};
+  private readonly tell = onceAFrame(() => this.send("point", { values: this.telling, answer: false }));
+
+  private tellSoon(values: Record<string, number>): void {
+    this.telling = values;
+    this.tell();
+  }
+
+  private pointed(at: [number, number], done: boolean): void {
+    const [a, b] = this.info.axes;
+    if (!a || !b || this.gone) return;
+    this.descent?.run(false);
+    if (this.plane) this.plane.path = null;
+    this.ask("point", { values: { [a.path]: at[0], [b.path]: at[1] } });
+    if (done && this.descent) this.startAt(at);
+    this.redrawSoon();
+  }
+
+  private startAt(at: [number, number]): void {
+    this.walks.ask(this.asked("descend", { point: at }));
+  }
+
+  private key(e: KeyboardEvent): void {
+    if (e.ctrlKey || e.metaKey || e.altKey || !this.descent || this.gone) return;
+    const typing = e.target instanceof HTMLInputElement || e.target instanceof HTMLSelectElement;
+    if (e.key.toLowerCase() !== "s" || typing) return;
+    e.preventDefault();
+    e.stopPropagation();
+    this.descent.once();
+  }
+
+  private async copy(text: string): Promise<void> {
+    try {
+      await navigator.clipboard.writeText(ascii(text));
+      this.speak("copied");
+    } catch {
+      this.speak("the browser did not allow copying");
+    }
+  }
+
+  /** Speech, 400 ms after the last change. */
+  private speak(text: string): void {
+    clearTimeout(this.speaking);
+    this.speaking = window.setTimeout(() => {
+      this.spoken.textContent = text;
+    }, 400);
+  }
+
+  // ----- drawing -----
+
+  draw(width: number): void {
+    this.width = width;
+    const { look, info } = this;
+    if (!look || width < 60 || this.signal.aborted) return;
+    const side = width < NARROW ? width : SIDE;
+    const room = width < NARROW ? width : width - SIDE - GAP;
+    const token = palette(this.root);
+    const theme = this.root.dataset.theme === "dark" ? "dark" : "light";
+    if (this.curve)
+      this.curve.draw(
+        room,
+        [...info.axes, ...info.knobs].map((p) => p.path).filter((p) => this.shown.has(p)),
+        token,
+      );
+    this.plane?.draw(room, token, theme);
+    this.dial?.draw(Math.min(room, 420), token);
+    this.descent?.draw(side, token);
+    this.showNumbers(look);
+    this.code.textContent = look.code;
+    this.code.title = look.code;
+    // The first call of a kind compiles its kernels: that is no change's time.
+    const ms = look.ask === null ? Number.NaN : look.ms;
+    if (ms < 1000) this.time.textContent = `${ms.toPrecision(ms < 10 ? 2 : 3)} ms a change`;
+    for (const [i, button] of [...(this.component?.children ?? [])].entries())
+      button.setAttribute("aria-pressed", String(i === look.component));
+  }
+
+  private showNumbers(look: Look): void {
+    const { info, curve } = this;
+    const rows: Row[] = [];
+    for (const part of [...info.axes, ...info.knobs]) {
+      const gradient = curve ? curve.gradient(part.path) : look.here.gradients.get(part.path);
+      if (gradient === undefined || (info.form === "field" && info.axes.some((a) => a.path === part.path)))
+        continue;
+      const mean = curve ? `; mean size over the curve ${figures(curve.mean(part.path), 3)}` : "";
+      rows.push({
+        path: part.path,
+        gradient,
+        title: `∂${this.short}/∂${part.path} = ${shortest32(gradient)}${mean}`,
+      });
+    }
+    this.bars.show(rows);
+    if (curve) this.showReadout();
+    if (this.plane) this.showHere(look);
+    this.showVerdict(look);
+  }
+
+  private showReadout(): void {
+    const point = this.curve?.point;
+    if (!point) return;
+    const item = (label: (Node | string)[], kind: string, value: number, name: string): HTMLElement[] => [
+      h("span", { class: "dim" }, ...label),
+      h("span", { class: `num ${kind}`, "data-read": name }, figures(value, 4)),
+    ];
+    const slope = point.slope;
+    const sign = slope === undefined ? "" : slope < 0 ? "neg" : "pos";
+    this.read.replaceChildren(
+      ...item([this.info.axes[0]?.path ?? ""], "", point.x, "x"),
+      ...item([chip("value"), "value"], "value", point.value, "value"),
+      ...(slope === undefined ? [] : item(["slope"], sign, slope, "slope")),
+    );
+    const words = [`${this.info.axes[0]?.path} ${figures(point.x, 3)}`, `value ${figures(point.value, 4)}`];
+    if (slope !== undefined) words.push(`slope ${figures(slope, 3)}`);
+    this.canvas.setAttribute("aria-valuetext", words.join(", "));
+    this.canvas.setAttribute("aria-valuenow", String(point.x));
+    this.canvas.setAttribute("aria-valuemin", String(this.info.axes[0]?.low));
+    this.canvas.setAttribute("aria-valuemax", String(this.info.axes[0]?.high));
+  }
+
+  private showHere(look: Look): void {
+    const names = this.info.axes.map((a) => a.path);
+    const path = this.plane?.path;
+    const walked = path && path.points.length > 1;
+    const end = walked ? path.points[path.points.length - 1] : undefined;
+    const gradient = walked
+      ? path.gradient
+      : names.map((p) => look.here.gradients.get(p)).filter((g): g is number => g !== undefined);
+    const value = walked ? [path.values[path.values.length - 1] ?? Number.NaN] : look.here.value;
+    this.here.replaceChildren(hereTable(names, end ?? this.plane?.at ?? [], value, gradient));
+  }
+
+  private showVerdict(look: Look): void {
+    if (!look.differences) {
+      this.verdict.replaceChildren();
+      return;
+    }
+    const lines: HTMLElement[] = [];
+    const line = (colour: string, name: "check" | "cross" | "unsure", text: string): void => {
+      lines.push(h("div", { class: colour }, icon(name), ` ${text}`));
+    };
+    const all = [...look.quotients];
+    const agreed = all.filter(([, q]) => q.verdict === "agrees");
+    for (const [path, q] of all) {
+      if (q.verdict === "differs") line("err", "cross", `∂${path} differs by up to ${figures(q.worst, 2)}`);
+      else if (q.verdict !== "agrees") {
+        const measured = Number.isFinite(q.measured) ? `, measured ${figures(q.measured, 3)}` : "";
+        line("dim", "unsure", `∂${path} cannot tell: ${q.reason}${measured}`);
+      }
+    }
+    if (agreed.length) {
+      const worst = Math.max(...agreed.map(([, q]) => q.worst));
+      const who =
+        agreed.length === all.length && all.length > 1
+          ? `all ${all.length} agree`
+          : agreed.map(([p]) => `∂${p}`).join(", ") + (agreed.length > 1 ? " agree" : " agrees");
+      line("ok", "check", `${who}, worst ${figures(worst, 2)}`);
+    }
+    this.verdict.replaceChildren(...lines);
+  }
+}
