@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     )
     from slanglab.tensors.summary import summary
     from slanglab.widgets.inspector import TensorInspector, inspect
+    from slanglab.widgets.live import LivePlot
+    from slanglab.widgets.live_train import last_training, steps, train
     from slanglab.widgets.tables import table
 
 __all__ = [
@@ -38,6 +40,7 @@ __all__ = [
     "CompileError",
     "DeviceError",
     "Lab",
+    "LivePlot",
     "SlangLabError",
     "TensorError",
     "TensorInspector",
@@ -49,15 +52,18 @@ __all__ = [
     "gradcheck",
     "inspect",
     "last_run",
+    "last_training",
     "linspace",
     "load_ipython_extension",
     "ones",
     "random",
+    "steps",
     "summary",
     "sync",
     "table",
     "tensor",
     "timing",
+    "train",
     "unload_ipython_extension",
     "zeros",
 ]
@@ -90,6 +96,8 @@ _HOMES = {
     ),
     "slanglab.tensors.summary": ("summary",),
     "slanglab.widgets.inspector": ("TensorInspector", "inspect"),
+    "slanglab.widgets.live": ("LivePlot",),
+    "slanglab.widgets.live_train": ("last_training", "steps", "train"),
     "slanglab.widgets.tables": ("table",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
