@@ -48,6 +48,10 @@ class Deferred:
             self._before(number, frame)
             return
         self.asked = True
+        # A run inside a step of another one: both are to end.
+        outer = getattr(self._before, "__self__", None)
+        if isinstance(outer, Deferred):
+            outer.asked = True
         # A handler may run in the middle of anything: no lock is taken here but that of a new thread.
         self._timer = threading.Timer(self._patience, self._insist)
         self._timer.daemon = True

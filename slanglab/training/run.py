@@ -31,7 +31,7 @@ FRAME = 0.05
 
 _MEASURE = 0.1
 _LONGEST = 10.0
-_WATCHED, _UNWATCHED = 0.025, 0.005
+_WATCHED, _UNWATCHED = 0.03, 0.005
 """Shares of a run's time that measuring and showing may take, with and without somebody who looks."""
 
 clock = time.perf_counter
@@ -411,13 +411,19 @@ class Recorder:
 
     def _last_look(self) -> None:
         if self.params:
-            # The update of the last step was not looked at.
+            # The update of the last step was not looked at: the one before stays, in the view alone.
             self._old = {}
+            known = self.measures
             self.measures = measuring.gradient(self.params)
             if any(m.bad_value for m in self.measures.values()):
                 return
             self._spread = measuring.spread(self.params)
         self._note()
+        if self.params:
+            self.measures = {
+                name: Measure(m.gradient, known[name].update, m.bad, m.bad_value)
+                for name, m in self.measures.items()
+            }
 
     # ----- the loop -----
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import math
+import sys
 from collections.abc import Callable, Generator, Iterator
-from types import TracebackType
-from typing import Any, Literal
+from types import CodeType, TracebackType
+from typing import Any
 
 from slanglab.errors import SlangLabError
 from slanglab.training.losses import Losses
-from slanglab.training.run import Recorder, clock
+from slanglab.training.run import Ending, Recorder, clock
 
 __all__ = ["Run", "Steps"]
 
@@ -115,7 +116,7 @@ class Steps(Recorder):
         self._loss = loss
         self._said = False
         self._open = False
-        self._ended_by: Callable[[Steps], None] | None = None
+        self._left_at: tuple[CodeType, int] | None = None
 
     def __repr__(self) -> str:
         return f"Steps({self.name!r}, step {self.done} of {self.total}, {self.stopped or self.phase})"
@@ -181,6 +182,9 @@ class Steps(Recorder):
                 self._finish_step()
             self._close("done" if self.trouble is None else "nan")
         except GeneratorExit:
+            # By `break`, or by an error on its way through the loop: which one is known when the cell has ended.
+            left = sys._getframe(1)
+            self._left_at = left.f_code, left.f_lineno
             self._close("left")
             raise
         except BaseException as error:
@@ -197,22 +201,32 @@ class Steps(Recorder):
             self.done += 1
             self._after()
 
-    def _close(self, how: Any) -> None:
+    def _close(self, how: Ending) -> None:
         self._open = False
         self._end(how)
-        if self._ended_by is not None:
-            self._ended_by(self)
 
     def fail(self, error: BaseException | None) -> None:
-        """Note that the cell of the loop ended while the loop was open: what it raised left it."""
+        """Note what the cell of the loop, or the `with` around it, ended with: it may be what the loop was left by."""
+        if not self._open and not (self.stopped == "left" and error is not None and self._left_by(error)):
+            return
+        how: Ending = "left"
+        if error is not None:
+            how = "interrupted" if isinstance(error, KeyboardInterrupt) else "error"
+            self.error = error if how == "error" else None
         if self._open:
-            interrupted = isinstance(error, KeyboardInterrupt)
-            if error is not None and not interrupted:
-                self.error = error
-            how: Literal["interrupted", "error", "left"] = (
-                "interrupted" if interrupted else "left" if error is None else "error"
-            )
             self._close(how)
+        else:
+            self.stopped = how
+            self.watcher.finish(self)
+
+    def _left_by(self, error: BaseException) -> bool:
+        """Tell whether an error was raised where the loop was left."""
+        trace = error.__traceback__
+        while trace is not None:
+            if (trace.tb_frame.f_code, trace.tb_lineno) == self._left_at:
+                return True
+            trace = trace.tb_next
+        return False
 
     def __enter__(self) -> Steps:
         return self

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slanglab.scalars import type_name
 from slanglab.tensors import sources
-from slanglab.tensors.layout import fields
-from slanglab.tensors.wording import dtype_name
 from slanglab.training.pictures import Shot
 from slanglab.training.run import Recorder
 from slanglab.training.series import decimated
@@ -25,6 +25,8 @@ MOST = 4000
 MOST_MEASURED = 1000
 _SHADES = 0.4
 """Exponent from shares to shades: a hundredth of the elements is seen too."""
+
+_VECTOR = re.compile(r"vector<(\w+),\s*(\d)>")
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -43,8 +45,7 @@ def describe(run: Recorder) -> dict[str, Any]:
 
 def _form(tensor: Any) -> dict[str, Any]:
     if sources.is_tensor(tensor):
-        names = [f.form.name for f in fields(tensor)]
-        kind = dtype_name(str(tensor.dtype.full_name)) if names else "struct"
+        kind = _VECTOR.sub(r"\1\2", type_name(str(tensor.dtype.full_name)))
         return {"shape": list(tensor.shape.as_tuple()), "dtype": kind}
     value = sources.arrays(tensor).value
     return {"shape": list(value.shape), "dtype": str(value.dtype)}

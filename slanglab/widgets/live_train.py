@@ -243,8 +243,9 @@ def _end_with_cell(run: Steps) -> None:
         return
 
     def ended(result: Any = None) -> None:
-        if run._open and getattr(result, "error_in_exec", None) is not None:
-            run.fail(result.error_in_exec)
+        error = getattr(result, "error_in_exec", None)
+        if error is not None and run.phase != "starting":
+            run.fail(error)
         if run.phase == "ended":
             _forget(events, ended)
 

@@ -182,7 +182,7 @@ export class Bar {
     this.play.className = `solid ${name}`;
     this.play.title = title;
     for (const one of [this.play, this.step, this.stop]) one.disabled = this.ended || this.asked === "stop";
-    if (this.slider) this.slider.disabled = this.dead;
+    if (this.slider) this.slider.disabled = this.ended;
     if (!now) return;
     const { total } = this.info;
     this.fill.style.width = `${total ? (100 * now.done) / total : 100}%`;

@@ -1,7 +1,7 @@
 // A run on the page: everything shares one x, the steps.
 
 import type { Channel, Message } from "../lib/channel.ts";
-import { chip, h, icon, onceAFrame } from "../lib/dom.ts";
+import { chip, h, icon } from "../lib/dom.ts";
 import { count, figures } from "../lib/numbers.ts";
 import { Pacer } from "../lib/pacer.ts";
 import { palette, type Theme } from "../lib/theme.ts";
@@ -58,7 +58,6 @@ export class Live {
   private note = "";
   private dead = false;
   private readonly pacer: Pacer<number>;
-  private readonly later: () => void;
 
   constructor(
     private readonly info: Info,
@@ -69,7 +68,6 @@ export class Live {
     // A run that follows another one on the same plot leaves that in grey.
     if (choices.last && choices.last.info.run !== info.run) choices.before = choices.last.loss;
     choices.last = this.data;
-    this.later = onceAFrame(() => this.draw());
     this.pacer = new Pacer<number>((state) => this.channel?.send("look", { state }));
     this.bar = new Bar(info, {
       control: (what) => {
@@ -146,14 +144,18 @@ export class Live {
           this.lossEl,
           this.strip
             ? h(
-                "h4",
-                {},
-                chip("gradient"),
-                "|gradient|, all parameters",
-                h("span", { class: "dim" }, "share of elements at each look"),
+                "div",
+                { class: "measured" },
+                h(
+                  "h4",
+                  {},
+                  chip("gradient"),
+                  "|gradient|, all parameters",
+                  h("span", { class: "dim" }, "share of elements at each look"),
+                ),
+                this.strip,
               )
             : null,
-          this.strip,
           this.scrub,
         ),
         this.pictures.el,
@@ -294,6 +296,7 @@ export class Live {
     this.linear.setAttribute("aria-pressed", String(!log));
     const some = data.loss.y.some((v) => Number.isFinite(v));
     this.empty.hidden = data.loss.length > 0;
+    this.root.classList.toggle("unmeasured", data.steps.length === 0);
     this.lossEl.hidden = data.loss.length === 0;
     if (now && now.done > 0 && data.loss.length > 0 && !some) {
       this.empty.hidden = false;
@@ -391,10 +394,5 @@ export class Live {
       this.notes.dataset.key = key;
       this.notes.replaceChildren(...kids);
     }
-  }
-
-  /** Draw at the next frame of the page. */
-  soon(): void {
-    this.later();
   }
 }
