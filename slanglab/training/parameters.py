@@ -85,7 +85,7 @@ def _check(name: str, one: Any, what: str) -> None:
                 f"The parameter {name!r} is a strided view.", argument=what, hint="train the tensor that it is a view of"
             )
         return
-    if not (hasattr(one, "shape") and hasattr(one, "dtype")):
+    if not isinstance(one, sources.Arrays) and not (hasattr(one, "shape") and hasattr(one, "dtype")):
         raise ArgumentError(
             f"{name!r} in {what} is no tensor.",
             argument=what,

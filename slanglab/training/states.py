@@ -112,6 +112,8 @@ def _twin(tensor: Any) -> Any:
     """Return a tensor of the same numbers, in a buffer of its own that is laid out the same way."""
     import slangpy as spy
 
+    if not tensor.element_count:
+        return tensor  # there is nothing to copy, and no buffer of no size
     made = spy.Tensor.empty(tensor.device, tensor.shape.as_tuple(), tensor.dtype)
     _copy(made, tensor)
     return made

@@ -43,7 +43,7 @@ export class Live {
   private readonly plot: LossPlot;
   private readonly state = h("b", { class: "state", "aria-live": "polite" });
   private readonly notes = h("div", { class: "notes" });
-  private readonly read = h("span", { class: "dim" });
+  private readonly read = h("span", { class: "under num" });
   private readonly log: HTMLButtonElement;
   private readonly linear: HTMLButtonElement;
   private readonly strip: HTMLCanvasElement | null;

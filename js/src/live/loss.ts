@@ -89,6 +89,8 @@ export class LossPlot {
           gap: 6,
           ticks: { show: false },
           grid: { stroke: colour("line"), width: 1 },
+          // By itself uPlot labels powers of ten alone.
+          filter: (_u: uPlot, found: number[]) => found,
           splits: log ? (_u, _i, lo, hi) => logTicks(lo, hi) : null,
           values: (_u, found) => {
             const step = Math.abs((found[1] ?? 1) - (found[0] ?? 0));
