@@ -104,7 +104,9 @@ class History:
         try:
             import pandas as pd
         except ImportError:
-            raise SlangLabError("to_pandas needs pandas, which is not installed.", hint="pip install pandas") from None
+            raise SlangLabError(
+                "to_pandas needs pandas, which is not installed.", hint="pip install pandas"
+            ) from None
         columns = self.as_dict()
         frame = pd.DataFrame({k: columns[k] for k in ("loss", "time", "learning_rate") if k in columns})
         frame.index.name = "step"

@@ -55,7 +55,7 @@ class Losses:
             self._record(loss)
             return None
         torch: Any = sys.modules.get("torch")
-        if isinstance(loss, getattr(torch, "Tensor", ())):
+        if torch is not None and isinstance(loss, torch.Tensor):
             if loss.numel() != 1:
                 raise _not_one(f"a tensor of shape {tuple(loss.shape)}")
             self._kept.append(loss.detach().clone())

@@ -19,7 +19,17 @@ from slanglab.tensors.binning import Edges
 from slanglab.tensors.layout import View
 from slanglab.tensors.records import Statistics
 
-__all__ = ["DECADES", "PER_DECADE", "Measure", "NotFinite", "first_not_finite", "gradient", "norm", "spread", "update"]
+__all__ = [
+    "DECADES",
+    "PER_DECADE",
+    "Measure",
+    "NotFinite",
+    "first_not_finite",
+    "gradient",
+    "norm",
+    "spread",
+    "update",
+]
 
 DECADES = (-10, 5)
 """Powers of ten between which magnitudes of gradients are counted; what is smaller or larger counts in the bin at that end."""
@@ -223,7 +233,9 @@ def _kind(tensor: Any, place: tuple[int, ...], of_gradient: bool, known: Statist
     kinds = [k for k, n in (("NaN", known.nan), ("+Inf", known.posinf), ("-Inf", known.neginf)) if n]
     if len(kinds) == 1:
         return kinds[0]
-    shape = tuple(tensor.shape.as_tuple()) if sources.is_tensor(tensor) else sources.arrays(tensor).value.shape
+    shape = (
+        tuple(tensor.shape.as_tuple()) if sources.is_tensor(tensor) else sources.arrays(tensor).value.shape
+    )
     element = np.asarray(summaries.elements(tensor, index=place[: len(shape)], gradient=of_gradient))
     number = float(element.reshape(-1)[-1 if element.size == 1 else _inner(place, shape, element)])
     return "NaN" if math.isnan(number) else "+Inf" if number > 0 else "-Inf"

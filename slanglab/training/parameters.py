@@ -82,7 +82,9 @@ def _check(name: str, one: Any, what: str) -> None:
     if sources.is_tensor(one):
         if what == "params" and not one.is_contiguous():
             raise ArgumentError(
-                f"The parameter {name!r} is a strided view.", argument=what, hint="train the tensor that it is a view of"
+                f"The parameter {name!r} is a strided view.",
+                argument=what,
+                hint="train the tensor that it is a view of",
             )
         return
     if not isinstance(one, sources.Arrays) and not (hasattr(one, "shape") and hasattr(one, "dtype")):

@@ -86,7 +86,9 @@ def _shot(name: str, tensor: Any) -> Shot:
         else:
             drawn = _levels((value.mean.astype(np.float64) - low) / ((high - low) or 1.0))
         grad = None if slope is None else _levels(_symlog(slope.mean, limit))
-    return Shot(name, shape, drawn, grad, _flags(value), None if slope is None else _flags(slope), low, high, limit)
+    return Shot(
+        name, shape, drawn, grad, _flags(value), None if slope is None else _flags(slope), low, high, limit
+    )
 
 
 def _flags(picture: Picture) -> NDArray[np.uint8] | None:
@@ -108,17 +110,22 @@ def _limit(picture: Picture) -> float:
 
 def _symlog(x: NDArray[np.float32], limit: float) -> NDArray[np.float64]:
     unit = limit * _THRESHOLD if limit > 0 else 1.0
-    found: NDArray[np.float64] = (np.arcsinh(x.astype(np.float64) / unit) / np.arcsinh(1 / _THRESHOLD) + 1) / 2
+    found: NDArray[np.float64] = (
+        np.arcsinh(x.astype(np.float64) / unit) / np.arcsinh(1 / _THRESHOLD) + 1
+    ) / 2
     return found
 
 
 def _levels(t: NDArray[np.float64]) -> NDArray[np.uint8]:
     # An even number of steps puts a level of its own, 128, at the middle.
-    steps = np.rint(np.clip(np.where(np.isfinite(t), t, 0.5), 0, 1) * 254 + 1)
-    return steps.astype(np.uint8)
+    steps: NDArray[np.uint8] = np.rint(np.clip(np.where(np.isfinite(t), t, 0.5), 0, 1) * 254 + 1).astype(
+        np.uint8
+    )
+    return steps
 
 
 def _srgb(colors: NDArray[np.float32]) -> NDArray[np.uint8]:
     v = np.clip(np.nan_to_num(colors[..., :3].astype(np.float64)), 0, 1)
     encoded = np.where(v <= 0.0031308, 12.92 * v, 1.055 * v ** (1 / 2.4) - 0.055)
-    return np.rint(encoded * 255).astype(np.uint8)
+    image: NDArray[np.uint8] = np.rint(encoded * 255).astype(np.uint8)
+    return image

@@ -73,12 +73,17 @@ class Recorder:
         watcher: Watcher | None = None,
     ) -> None:
         if steps < 0:
-            raise ArgumentError(f"A run has 0 steps or more, not {steps}.", argument="steps", given=str(steps))
+            raise ArgumentError(
+                f"A run has 0 steps or more, not {steps}.", argument="steps", given=str(steps)
+            )
         if keep < 0:
-            raise ArgumentError(f"A run keeps 0 states or more, not {keep}.", argument="keep", given=str(keep))
+            raise ArgumentError(
+                f"A run keeps 0 states or more, not {keep}.", argument="keep", given=str(keep)
+            )
         if check_every is not None and check_every < 1:
             raise ArgumentError(
-                f"Gradients are checked every step or less often, not every {check_every}.", argument="check_every"
+                f"Gradients are checked every step or less often, not every {check_every}.",
+                argument="check_every",
             )
         self.name = name
         self.params = dict(params)
@@ -201,7 +206,9 @@ class Recorder:
             If no such state was kept, or the run goes on.
         """
         if self.phase in ("starting", "running"):
-            raise SlangLabError("The run goes on: its parameters change at each step.", hint="pause or stop it first")
+            raise SlangLabError(
+                "The run goes on: its parameters change at each step.", hint="pause or stop it first"
+            )
         try:
             state: State = self.states[i]
         except IndexError:
@@ -377,7 +384,9 @@ class Recorder:
     def _keep(self, loss: float) -> None:
         # A state is known to be finite only where its gradients and values were looked at, and no loss waits to be read.
         if self.params and self.states.wants and self._losses.waiting == 0:
-            self.states.add(State(self.done, loss, *states.copied(self.params), self.measures, tuple(self.shots)))
+            self.states.add(
+                State(self.done, loss, *states.copied(self.params), self.measures, tuple(self.shots))
+            )
 
     def _show_all(self) -> None:
         """Show everything as it is now: before a pause, and at the end."""

@@ -106,9 +106,9 @@ class Run(Recorder):
 class Steps(Recorder):
     """The user's own loop: an iterator over step numbers, made by `slanglab.steps`.
 
-        for i in (run := sl.steps(500, params=[w])):
-            ...
-            run.log(loss)
+    for i in (run := sl.steps(500, params=[w])):
+        ...
+        run.log(loss)
     """
 
     def __init__(self, loss: Any = None, **options: Any) -> None:
@@ -235,5 +235,3 @@ class Steps(Recorder):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.fail(error)
-
-

@@ -51,7 +51,9 @@ class Trouble:
             steps = "1 step" if self.late == 1 else f"{self.late} steps"
             said = f"It was noticed {steps} later, since the loss is a tensor that is read now and then."
         else:
-            said = "Some parameters are not finite any more; check_every=1 stops before the update that does it."
+            said = (
+                "Some parameters are not finite any more; check_every=1 stops before the update that does it."
+            )
         if self.what.name == "loss" and self.intact:
             said += " All gradients are finite as well: look at what the loss is computed from."
         if self.kept is not None:

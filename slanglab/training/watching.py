@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from slanglab.training.run import Run
+    from slanglab.training.run import Recorder
 
 __all__ = ["Silent", "Watcher"]
 
@@ -23,15 +23,15 @@ class Watcher(Protocol):
         """Whether a frame would be drawn at once."""
         ...
 
-    def begin(self, run: Run) -> None:
+    def begin(self, run: Recorder) -> None:
         """Show a run that has not begun."""
         ...
 
-    def frame(self, run: Run) -> None:
+    def frame(self, run: Recorder) -> None:
         """Show what is new."""
         ...
 
-    def state(self, run: Run) -> None:
+    def state(self, run: Recorder) -> None:
         """Show that the run is paused, goes on, or has another learning rate."""
         ...
 
@@ -39,7 +39,7 @@ class Watcher(Protocol):
         """Take what a person asked where messages do not arrive by themselves while a cell runs."""
         ...
 
-    def finish(self, run: Run) -> None:
+    def finish(self, run: Recorder) -> None:
         """Show the end, for good."""
         ...
 
@@ -50,17 +50,17 @@ class Silent:
     watched = False
     ready = False
 
-    def begin(self, run: Run) -> None:
+    def begin(self, run: Recorder) -> None:
         """Do nothing."""
 
-    def frame(self, run: Run) -> None:
+    def frame(self, run: Recorder) -> None:
         """Do nothing."""
 
-    def state(self, run: Run) -> None:
+    def state(self, run: Recorder) -> None:
         """Do nothing."""
 
     def poll(self) -> None:
         """Do nothing."""
 
-    def finish(self, run: Run) -> None:
+    def finish(self, run: Recorder) -> None:
         """Do nothing."""

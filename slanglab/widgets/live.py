@@ -118,7 +118,7 @@ class LivePlot(SlangWidget):
             return
         from IPython.display import display
 
-        handle = display(self, display_id=True)
+        handle: Any = display(self, display_id=True)  # type: ignore[no-untyped-call]
         self._shown = getattr(handle, "display_id", "") or ""
 
     def _update(self) -> None:
@@ -127,7 +127,7 @@ class LivePlot(SlangWidget):
 
         data, metadata = self.bundle()
         try:
-            publish_display_data(
+            publish_display_data(  # type: ignore[no-untyped-call]
                 data, metadata, transient={"display_id": self._shown}, update=True
             )
         except Exception:
@@ -172,7 +172,9 @@ class LivePlot(SlangWidget):
             Before the first run.
         """
         if self.run is None:
-            raise SlangLabError("There is no run to draw yet.", hint="pass the plot to slanglab.train(..., plot=plot)")
+            raise SlangLabError(
+                "There is no run to draw yet.", hint="pass the plot to slanglab.train(..., plot=plot)"
+            )
         return live_figure.figure(self.run)
 
     # ----- out -----
@@ -209,7 +211,9 @@ class LivePlot(SlangWidget):
         run = self.run
         if run is None or content.get("run") != self._runs:
             return
-        act = {"play": run.play, "pause": run.pause, "step": run.step, "stop": run.stop}.get(str(content.get("do")))
+        act = {"play": run.play, "pause": run.pause, "step": run.step, "stop": run.stop}.get(
+            str(content.get("do"))
+        )
         if act is not None:
             act()
 

@@ -14,7 +14,8 @@ from slanglab.training.measuring import DECADES, PER_DECADE
 from slanglab.training.pictures import Shot
 from slanglab.training.run import Recorder
 from slanglab.training.series import decimated
-from slanglab.widgets.raster import SCALE, Image, Plot, png as encoded
+from slanglab.widgets.raster import SCALE, Image, Plot
+from slanglab.widgets.raster import png as encoded
 
 __all__ = ["figure", "png", "text"]
 
@@ -99,7 +100,8 @@ def _strip(run: Recorder) -> NDArray[np.float64]:
     ink = np.where(seen[None, :], shown[np.clip(chosen, 0, None)][:, rows].T, 0.0)
     dark = np.array([24.0, 30.0, 38.0])
     shade = np.rint(ink * 48)[..., None] / 48
-    return 255.0 + shade * (dark - 255.0)
+    drawn: NDArray[np.float64] = 255.0 + shade * (dark - 255.0)
+    return drawn
 
 
 def occupied(shares: NDArray[np.float64]) -> tuple[int, int]:
@@ -152,7 +154,8 @@ def _texels(levels: NDArray[Any], name: str, high: int) -> NDArray[np.float64]:
     tall = min(high, max(24 * SCALE, round(wide * rows / columns)))
     y = (np.arange(tall) * rows // tall).astype(np.intp)
     x = (np.arange(wide) * columns // wide).astype(np.intp)
-    return colors[y[:, None], x[None, :]].astype(np.float64)
+    drawn: NDArray[np.float64] = colors[y[:, None], x[None, :]].astype(np.float64)
+    return drawn
 
 
 # ----- text -----
@@ -214,7 +217,9 @@ def figure(run: Recorder) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise SlangLabError("A figure needs matplotlib, which is not installed.", hint="pip install matplotlib") from None
+        raise SlangLabError(
+            "A figure needs matplotlib, which is not installed.", hint="pip install matplotlib"
+        ) from None
     colors = look.tokens()["colors"]
     measured = run.columns.measured.view()
     rows = 1 + 2 * bool(len(measured) and run.columns.gradients)

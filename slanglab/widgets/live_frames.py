@@ -113,7 +113,9 @@ def _now(run: Recorder) -> dict[str, Any]:
             }
             for name, measure in run.measures.items()
         },
-        "scalars": {name: wire.json(float(values.view()[-1])) for name, (_, values) in run.columns.scalars.items()},
+        "scalars": {
+            name: wire.json(float(values.view()[-1])) for name, (_, values) in run.columns.scalars.items()
+        },
         "states": [state.step for state in run.states],
         "trouble": None
         if trouble is None

@@ -68,4 +68,4 @@ def _message(kernel: Any, item: Any) -> Any:
 
 
 def _is_ours(message: Any, comm: str | None) -> bool:
-    return message.get("msg_type") == "comm_msg" and message["content"].get("comm_id") == comm
+    return bool(message.get("msg_type") == "comm_msg" and message["content"].get("comm_id") == comm)

@@ -67,7 +67,9 @@ def say(notebook, cell, source):
 def press(notebook, view, name):
     """Click a button and return when that was, in seconds as the kernel counts them."""
     button = view.get_by_role("button", name=name, exact=True)
-    button.evaluate("b => b.addEventListener('click', () => { window.__clicked = Date.now() / 1000 }, {once: true})")
+    button.evaluate(
+        "b => b.addEventListener('click', () => { window.__clicked = Date.now() / 1000 }, {once: true})"
+    )
     button.click()
     return notebook.page.evaluate("window.__clicked")
 
@@ -191,7 +193,9 @@ def test_the_numbers_are_numpys(opened, count):
         np.testing.assert_allclose(shown, losses[step], rtol=6e-4)
     label = view.locator(".loss").get_attribute("aria-label")
     assert f"loss, {count} steps" in label
-    np.testing.assert_allclose(float(re.search(r"to ([\d.e−]+),", label)[1].replace("−", "-")), losses[-1], rtol=6e-3)
+    np.testing.assert_allclose(
+        float(re.search(r"to ([\d.e−]+),", label)[1].replace("−", "-")), losses[-1], rtol=6e-3
+    )
 
 
 def test_what_is_saved_shows_the_end(opened):
@@ -339,7 +343,9 @@ def test_a_restarted_kernel_leaves_the_last_picture(opened):
 
 def test_one_plot_for_several_runs(opened):
     """NB-11: a plot of another cell shows each run, and each begins a new curve."""
-    notebook = opened("plot = sl.LivePlot()\nplot", "run = sl.train(step, steps=50, optimizer=optimizer, plot=plot)")
+    notebook = opened(
+        "plot = sl.LivePlot()\nplot", "run = sl.train(step, steps=50, optimizer=optimizer, plot=plot)"
+    )
     view = notebook.output_area(1).locator(".sl.live")
     expect(notebook.output_area(2).locator(".sl.live")).to_have_count(0)
     for _ in range(2):

@@ -91,7 +91,9 @@ def test_a_fit_is_numpys(module, rng):
 def test_losses_on_the_device_are_all_read(device, rng, dtype):
     if dtype == "double" and not device.has_feature(_double()):
         pytest.skip("no double precision here")
-    numbers = rng.normal(size=6000).astype({"float": np.float32, "half": np.float16, "double": np.float64}[dtype])
+    numbers = rng.normal(size=6000).astype(
+        {"float": np.float32, "half": np.float16, "double": np.float64}[dtype]
+    )
     losses, found = Losses(), []
     pool = sl.tensor(numbers[:, None], dtype=dtype)
     for i in range(6000):

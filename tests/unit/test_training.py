@@ -390,7 +390,7 @@ def test_pauses_do_not_count_as_time():
 
 
 def test_an_interrupt_ends_between_two_steps(rng):
-    pair, optimizer, step, _ = quadratic(rng)
+    _, optimizer, step, _ = quadratic(rng)
     halves = []
 
     def interrupted(i):
