@@ -11,7 +11,8 @@ from typing import Any
 
 from slanglab.errors import SlangLabError
 from slanglab.training.losses import Losses
-from slanglab.training.run import Ending, Recorder, clock
+from slanglab.training.record import Ending
+from slanglab.training.run import Recorder, clock
 
 __all__ = ["Run", "Steps"]
 
