@@ -19,7 +19,7 @@ export class Curve {
     return this.x.length;
   }
 
-  /** The last point is never merged with others: it is the one that is read. */
+  /** The ends are never merged with others: the last point is the one that is read. */
   private thin(): void {
     const { x, y } = this;
     const keptX: number[] = [];
@@ -29,7 +29,8 @@ export class Curve {
       keptY.push(y[i] ?? Number.NaN);
     };
     const last = x.length - 1;
-    for (let start = 0; start < last; start += 4) {
+    keep(0);
+    for (let start = 1; start < last; start += 4) {
       const end = Math.min(start + 4, last);
       let low = -1;
       let high = -1;
