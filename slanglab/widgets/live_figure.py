@@ -31,7 +31,7 @@ def _curve(run: Recorder) -> tuple[NDArray[np.float64], NDArray[np.float64], boo
     at = decimated(loss, _POINTS)
     y = loss[at]
     finite = y[np.isfinite(y)]
-    log = bool(finite.size and finite.min() > 0 and finite.max() / finite.min() > 30)
+    log = bool(finite.size and finite.min() > 0 and finite.max() > 30 * finite.min())
     return at.astype(np.float64), y, log
 
 
