@@ -20,6 +20,7 @@ from slanglab.tensors.layout import View
 from slanglab.tensors.records import Statistics
 
 __all__ = [
+    "BINS",
     "DECADES",
     "PER_DECADE",
     "Measure",
@@ -35,6 +36,8 @@ DECADES = (-10, 5)
 """Powers of ten between which magnitudes of gradients are counted; what is smaller or larger counts in the bin at that end."""
 
 PER_DECADE = 4
+
+BINS = (DECADES[1] - DECADES[0]) * PER_DECADE
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ class Recorder(Record):
         self._started = self._due = self._measure_due = 0.0
         self._framing = self._measuring = self._measured = False
         self._old: dict[str, Any] = {}
-        self._spread = np.empty(0)
+        self._spread = np.zeros(measuring.BINS)
         self._spent = 0.0
         self._costs: list[float] = []
         self._interrupt: Deferred | None = None
@@ -294,6 +294,7 @@ class Recorder(Record):
             if how not in ("nan", "error") and self.done and (not len(last) or last[-1] != self.done):
                 self._last_look()
             elif how == "nan":
+                self._spread = measuring.spread(self.params)
                 self.columns.measure(self.done, self.measures, self._spread)
                 self.shots = pictures.shots(self.show)
         except Exception as error:

@@ -124,8 +124,9 @@ def test_controls_and_rate() -> None:
     pair = Arrays(np.zeros(2), np.zeros(2))
 
     class Nothing:
-        lr = 0.1
-        params = {"w": pair}
+        def __init__(self) -> None:
+            self.lr = 0.1
+            self.params = {"w": pair}
 
         def zero_grad(self) -> None: ...
 
@@ -143,7 +144,7 @@ def test_controls_and_rate() -> None:
             view.say(kind="control", do="stop", run=1)
         return 1.0
 
-    run = run_of(step, plot, steps=1000, optimizer=Nothing(), params=Nothing.params)
+    run = run_of(step, plot, steps=1000, optimizer=Nothing(), params={"w": pair})
     assert run.stopped == "stopped"
     assert run.done == 21
     assert run.history["learning_rate"].tolist() == [0.1] * 6 + [0.25] * 15
@@ -183,6 +184,26 @@ def test_a_new_run_begins_a_new_curve() -> None:
     assert view.points == {i: -float(i) for i in range(30)}
 
 
+def test_what_is_not_finite_is_told() -> None:
+    plot = LivePlot()
+    view = View(plot)
+    w = Arrays(np.zeros(3), np.zeros(3))
+
+    def step(i: int) -> float:
+        w.gradient[...] = [1, np.nan if i == 3 else 1, 1]  # type: ignore[index]
+        return 1.0
+
+    run_of(step, plot, params={"w": w}, check_every=1)
+    meta = view.messages[-1]["meta"]
+    assert meta["trouble"]["title"] == "NaN at step 3: w.grad[1]."
+    assert meta["params"]["w"] == {
+        "norm": "nan",
+        "update": None,
+        "bad": 1,
+        "flag": {"kind": "not finite", "number": 1},
+    }
+
+
 def test_twins() -> None:
     plot = LivePlot()
     assert plot.text == "LivePlot: no run yet"
@@ -208,7 +229,9 @@ def test_twins() -> None:
     figure.canvas.draw()
 
 
-@pytest.mark.parametrize("losses", [[], [1.0], [math.nan], [1.0, math.nan], [5.0] * 9, [-1.0, 0.0, 1.0], [1e300, 1e-300]])
+@pytest.mark.parametrize(
+    "losses", [[], [1.0], [math.nan], [1.0, math.nan], [5.0] * 9, [-1.0, 0.0, 1.0], [1e300, 1e-300]]
+)
 def test_twins_of_odd_runs(losses: list[float]) -> None:
     plot = LivePlot()
     View(plot)
