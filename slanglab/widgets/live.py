@@ -257,3 +257,10 @@ class LivePlot(SlangWidget):
         except Exception as error:
             said = f"The parameters could not be put back: {error}"
         self.tell("note", {"text": said})
+
+    def close(self) -> None:
+        """Take the plot away; a run in the background ends with it, since its cell runs again."""
+        run = self.run
+        if run is not None and run.phase != "ended" and getattr(run, "_task", None) is not None:
+            run.stop()
+        super().close()
