@@ -66,10 +66,15 @@ export function smooth(y: readonly number[], log: boolean, share = 1 / 60): (num
   }
   return y.map((v, i) => {
     if (!Number.isFinite(to(v))) return null;
-    // The same number of points on both sides, so that a slope stays one at the ends.
-    const reach = Math.min(half, i, y.length - 1 - i);
-    const n = (counts[i + reach + 1] ?? 0) - (counts[i - reach] ?? 0);
-    const mean = ((sums[i + reach + 1] ?? 0) - (sums[i - reach] ?? 0)) / n;
+    // The same number of points on both sides, so that a slope stays one; at the end a few before at least, or the mean
+    // would run into the noise of the last point.
+    const right = Math.min(half, y.length - 1 - i);
+    const left = Math.min(half, i, Math.max(right, Math.floor(half / 3)));
+    const reach = Math.min(left, right);
+    const first = right < Math.floor(half / 3) ? i - left : i - reach;
+    const last = i + Math.min(reach, right);
+    const n = (counts[last + 1] ?? 0) - (counts[first] ?? 0);
+    const mean = ((sums[last + 1] ?? 0) - (sums[first] ?? 0)) / n;
     return log ? Math.exp(mean) : mean;
   });
 }
