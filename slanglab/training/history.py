@@ -50,7 +50,7 @@ class History:
         self.scalars: dict[str, tuple[Column, Column]] = {}
 
     def measure(self, step: int, measures: dict[str, Measure], spread: NDArray[np.float64]) -> None:
-        """Note what was measured after `step` steps."""
+        """Note what was measured in a step."""
         for name, measure in measures.items():
             self.gradients[name].append(math.nan if measure.gradient is None else measure.gradient)
             self.updates[name].append(math.nan if measure.update is None else measure.update)

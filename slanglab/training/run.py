@@ -265,7 +265,7 @@ class Recorder(Record):
                     name: Measure(m.gradient, ratios.get(name), m.bad, m.bad_value)
                     for name, m in self.measures.items()
                 }
-            self.columns.measure(self.done, self.measures, self._spread)
+            self.columns.measure(self.done - 1, self.measures, self._spread)
         if self.show and (self.watcher.watched or self.states.wants):
             self.shots = pictures.shots(self.show)
         self._keep(self.loss)
@@ -291,7 +291,7 @@ class Recorder(Record):
             if self._losses.waiting and not self._flush() and how != "error":
                 how = "nan"
             last = self.columns.measured.view()
-            if how not in ("nan", "error") and self.done and (not len(last) or last[-1] != self.done):
+            if how not in ("nan", "error") and self.done and (not len(last) or last[-1] != self.done - 1):
                 self._last_look()
             elif how == "nan":
                 self._spread = measuring.spread(self.params)

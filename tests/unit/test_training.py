@@ -187,8 +187,8 @@ def test_a_run_records_what_happened(rng):
     assert np.all(run.history["learning_rate"] == 0.1)
     assert np.all(np.diff(run.history["time"]) >= 0)
     measured = run.history["measured_step"]
-    assert measured[0] == 1
-    assert measured[-1] == 50
+    assert measured[0] == 0
+    assert measured[-1] == 49
     norms = run.history["gradient_norm/größe"]
     np.testing.assert_allclose(norms[0], np.linalg.norm(target), rtol=1e-6)
     np.testing.assert_allclose(norms[-1], np.linalg.norm(target) * 0.9**49, rtol=1e-6)
@@ -611,6 +611,9 @@ def test_to_pandas(rng, monkeypatch):
     frame = run.to_pandas()
     assert isinstance(frame, pandas.DataFrame)
     assert frame["loss"].tolist() == run.history["loss"].tolist()
+    norms = frame["gradient_norm/größe"].dropna()
+    assert norms.index.tolist() == run.history["measured_step"].tolist()
+    assert norms.tolist() == run.history["gradient_norm/größe"].tolist()
 
 
 def test_without_pandas(monkeypatch):
