@@ -28,7 +28,7 @@ FRAME = 0.05
 
 _MEASURE = 0.1
 _LONGEST = 10.0
-_WATCHED, _UNWATCHED = 0.03, 0.005
+_WATCHED, _UNWATCHED = 0.03, 0.004
 """Shares of a run's time that measuring and showing may take, with and without somebody who looks."""
 
 clock = time.perf_counter
@@ -248,7 +248,7 @@ class Recorder(Record):
         if self._measuring:
             # The first look compiles kernels; a single one may have had to wait for the machine.
             self._costs = [*self._costs[-2:], self._spent + now - began]
-            cost = min(self._costs) if len(self._costs) > 1 else 0.0
+            cost = sorted(self._costs)[len(self._costs) // 2] if len(self._costs) > 1 else 0.0
             self._measure_due = now + min(max(_MEASURE, cost / share), _LONGEST)
             self._old = {}
         self._due = now + max(FRAME, (0.0 if self._measuring else now - began) / share)
