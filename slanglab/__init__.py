@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from slanglab.tensors.summary import summary
     from slanglab.widgets.explorer import Explorer, explore
     from slanglab.widgets.inspector import TensorInspector, inspect
+    from slanglab.widgets.live import LivePlot
+    from slanglab.widgets.live_train import last_training, steps, train
     from slanglab.widgets.tables import table
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "DeviceError",
     "Explorer",
     "Lab",
+    "LivePlot",
     "SlangLabError",
     "TensorError",
     "TensorInspector",
@@ -52,15 +55,18 @@ __all__ = [
     "gradcheck",
     "inspect",
     "last_run",
+    "last_training",
     "linspace",
     "load_ipython_extension",
     "ones",
     "random",
+    "steps",
     "summary",
     "sync",
     "table",
     "tensor",
     "timing",
+    "train",
     "unload_ipython_extension",
     "zeros",
 ]
@@ -94,6 +100,8 @@ _HOMES = {
     "slanglab.tensors.summary": ("summary",),
     "slanglab.widgets.explorer": ("Explorer", "explore"),
     "slanglab.widgets.inspector": ("TensorInspector", "inspect"),
+    "slanglab.widgets.live": ("LivePlot",),
+    "slanglab.widgets.live_train": ("last_training", "steps", "train"),
     "slanglab.widgets.tables": ("table",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

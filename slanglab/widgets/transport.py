@@ -193,11 +193,13 @@ class SlangWidget(anywidget.AnyWidget):
 
     A subclass names its bundle in `_bundle` and its requests in `_requests`: a mapping from the kind of a message to
     a method that takes the message's content. These methods run on the thread that made the widget, the latest
-    request of a kind only, and may touch the device.
+    request of a kind only, and may touch the device. `_controls` is a mapping of the same form whose methods run at once,
+    on whatever thread a message comes: while a cell is busy too, so they only set flags.
     """
 
     _bundle = ""
     _requests: Mapping[str, str] = {}
+    _controls: Mapping[str, str] = {}
 
     _esm = traitlets.Unicode().tag(sync=True)
 
@@ -282,6 +284,8 @@ class SlangWidget(anywidget.AnyWidget):
         elif kind == "ready":
             self._gate.reopen()
             self._ready()
+        elif kind in self._controls:
+            getattr(self, self._controls[kind])(content)
         elif kind in self._requests:
             self._schedule(kind, content)
 

@@ -1,0 +1,386 @@
+"""A run: steps, one after the other, that are recorded, shown, and end when somebody wants it or a number is not finite."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Mapping
+from typing import Any
+
+import numpy as np
+
+from slanglab.errors import ArgumentError
+from slanglab.training import measuring, pictures, states
+from slanglab.training.controls import Controls
+from slanglab.training.history import History
+from slanglab.training.interrupts import Deferred
+from slanglab.training.losses import Losses
+from slanglab.training.measuring import Measure, NotFinite
+from slanglab.training.parameters import Optimizer
+from slanglab.training.record import Ending, Phase, Record
+from slanglab.training.states import Kept, State
+from slanglab.training.trouble import Trouble
+from slanglab.training.watching import Silent, Watcher
+
+__all__ = ["Ending", "Recorder"]
+
+FRAME = 0.05
+"""Seconds between two frames at least: 20 a second."""
+
+_MEASURE = 0.1
+_LONGEST = 10.0
+_WATCHED, _UNWATCHED = 0.03, 0.004
+"""Shares of a run's time that measuring and showing may take, with and without somebody who looks."""
+
+clock = time.perf_counter
+
+
+class Recorder(Record):
+    """What all runs have: history, kept states, controls, and what is done around each step.
+
+    Attributes
+    ----------
+    name : str
+    params : dict of str to tensor
+    total : int
+        Steps wanted.
+    done : int
+        Steps done.
+    phase : {'starting', 'running', 'paused', 'ended'}
+    stopped : str or None
+        How it ended: 'done' (all steps), 'stopped' (somebody stopped it), 'interrupted', 'nan', 'error', 'left' (the loop was left
+        early, by `break`); None as long as it goes on.
+    trouble : Trouble or None
+        What is not finite, where it ended for that.
+    error : BaseException or None
+        What a step raised.
+    states : sequence of State
+        The kept states, each verified to be finite.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        params: Mapping[str, Any],
+        steps: int,
+        optimizer: Optimizer | None = None,
+        show: Mapping[str, Any] | None = None,
+        keep: int = 20,
+        check_every: int | None = None,
+        watcher: Watcher | None = None,
+    ) -> None:
+        if steps < 0:
+            raise ArgumentError(
+                f"A run has 0 steps or more, not {steps}.", argument="steps", given=str(steps)
+            )
+        if keep < 0:
+            raise ArgumentError(
+                f"A run keeps 0 states or more, not {keep}.", argument="keep", given=str(keep)
+            )
+        if check_every is not None and check_every < 1:
+            raise ArgumentError(
+                f"Gradients are checked every step or less often, not every {check_every}.",
+                argument="check_every",
+            )
+        self.name = name
+        self.params = dict(params)
+        self.total = steps
+        self.optimizer = optimizer
+        self.show = dict(show or {})
+        self.controls = Controls()
+        self.states: Kept = Kept(keep)
+        self.done = 0
+        self.phase: Phase = "starting"
+        self.stopped: Ending | None = None
+        self.trouble: Trouble | None = None
+        self.error: BaseException | None = None
+        self.measures: dict[str, Measure] = {}
+        self.shots: list[pictures.Shot] = []
+        self.watcher: Watcher = watcher or Silent()
+        self.columns = History(tuple(self.params))
+        self._check_every = check_every
+        self._losses = Losses()
+        self._started = self._due = self._measure_due = 0.0
+        self._framing = self._measuring = self._measured = False
+        self._old: dict[str, Any] = {}
+        self._spread = np.zeros(measuring.BINS)
+        self._spent = 0.0
+        self._costs: list[float] = []
+        self._interrupt: Deferred | None = None
+
+    # ----- around a step -----
+
+    def _begin(self) -> None:
+        self.watcher.begin(self)
+        if self.params:
+            self.measures = measuring.gradient(self.params)
+            self._complain(before=True)
+        if self.show and self.watcher.watched:
+            self.shots = pictures.shots(self.show)
+        self._keep(float("nan"))
+        self._started = clock()
+        self._due = self._started
+        self._measure_due = self._started + (0.0 if self.watcher.watched else 0.5)
+        self.phase = "running"
+
+    def _complain(self, before: bool = False) -> None:
+        """Refuse parameters that are not finite before anything was done."""
+        if before and any(measure.bad_value for measure in self.measures.values()):
+            found = measuring.first_not_finite(self.params, values=True)
+            name = next(n for n, m in self.measures.items() if m.bad_value)
+            place = found.place() if found is not None else name
+            raise ArgumentError(
+                f"Not every parameter is finite before the first step: {place}.",
+                argument="params",
+                hint=f"look at {name} with sl.inspect({name})",
+            )
+
+    def _pauses(self) -> Generator[float, None, bool]:
+        """Do what was asked; yield seconds to wait while paused. Return whether a step is to follow."""
+        began = clock()
+        told = False
+        while True:
+            self._take_rate(self.controls.new_rate())
+            if not self.controls.paused:
+                break
+            if not told:
+                told = True
+                self.phase = "paused"
+                self._show_all()
+            yield FRAME
+        if told:
+            # Time is that of running.
+            self._started += clock() - began
+            self.phase = "running"
+            self.watcher.state(self)
+        self._take_rate(self.controls.take())
+        if self.controls.pending:
+            # Single steps are looked at closely.
+            self._due = self._measure_due = 0.0
+        return not self.controls.stopping
+
+    def _take_rate(self, rate: float | None) -> None:
+        if rate is not None and self.optimizer is not None:
+            self.optimizer.lr = rate
+            self.watcher.state(self)
+
+    def _before(self) -> None:
+        """Get ready to look at a step, if it is time."""
+        now = clock()
+        self._framing = now >= self._due
+        self._measured = False
+        self._spent = 0.0
+        self._measuring = self._framing and bool(self.params or self.show) and now >= self._measure_due
+        if self._measuring:
+            self._old = states.copied(self.params, gradients=False)[0]
+            self._spent = clock() - now
+
+    def _record(self, loss: Any, known: bool = True) -> bool:
+        """Note the loss of a step; tell whether all is finite as far as it is known."""
+        x = self._losses.take(loss) if known else float("nan")
+        columns = self.columns
+        if x is not None:
+            columns.loss.append(x)
+        columns.time.append(clock() - self._started)
+        if self.optimizer is not None:
+            columns.rate.append(self.optimizer.lr)
+        if x is not None:
+            # NaN for NaN and for the infinities.
+            if known and x - x != 0:
+                self._not_finite(self.columns.loss.count - 1, x)
+                return False
+        elif (self._framing or self._losses.full) and not self._flush():
+            return False
+        return True
+
+    def _flush(self) -> bool:
+        """Read the losses that wait on the device; tell whether they are finite."""
+        found = self._losses.flush()
+        first = self.columns.loss.count
+        self.columns.loss.extend(found)
+        bad = np.flatnonzero(~np.isfinite(found))
+        if len(bad):
+            self._not_finite(first + int(bad[0]), float(found[bad[0]]))
+            return False
+        return True
+
+    def _look(self) -> bool:
+        """Measure gradients before the update, if it is time; tell whether they are finite."""
+        due = self._measuring and not self._measured
+        if not due and not (self._check_every and (self.done + 1) % self._check_every == 0):
+            return True
+        began = clock()
+        self._measured = self._measured or due
+        self.measures = measuring.gradient(self.params)
+        if any(m.bad or m.bad_value for m in self.measures.values()):
+            self._not_finite(self.done, None)
+            return False
+        if due:
+            self._spread = measuring.spread(self.params)
+            self._spent += clock() - began
+        return True
+
+    def _not_finite(self, step: int, loss: float | None) -> None:
+        """Find out what is not finite first."""
+        if self.params and loss is not None:
+            self.measures = measuring.gradient(self.params)
+        found = measuring.first_not_finite(self.params)
+        late = self.done - step
+        intact = late == 0 and not any(m.bad_value for m in self.measures.values())
+        if found is None:
+            kind = "NaN" if loss is None or np.isnan(loss) else "+Inf" if loss > 0 else "-Inf"
+            found = NotFinite("loss", None, 1, kind)
+        kept = self.states[-1].step if len(self.states) else None
+        self.trouble = Trouble(step, found, intact, kept, late, loss is not None)
+
+    def _after(self) -> None:
+        """Show a step that is done, if it is time."""
+        if not self._framing:
+            return
+        began = clock()
+        watched = self.watcher.watched
+        if self._measuring:
+            self._note()
+        # Where nobody looks there is no frame but now and then, to find out whether somebody does.
+        self.watcher.frame(self)
+        now = clock()
+        share = _WATCHED if watched else _UNWATCHED
+        if self._measuring:
+            # The first look compiles kernels; a single one may have had to wait for the machine.
+            self._costs = [*self._costs[-2:], self._spent + now - began]
+            cost = sorted(self._costs)[len(self._costs) // 2] if len(self._costs) > 1 else 0.0
+            self._measure_due = now + min(max(_MEASURE, cost / share), _LONGEST)
+            self._old = {}
+        self._due = now + max(FRAME, (0.0 if self._measuring else now - began) / share)
+        if not watched:
+            self._due = min(max(self._due, now + 10 * FRAME), self._measure_due)
+        self._framing = self._measuring = False
+
+    def _note(self) -> None:
+        """Finish what was measured, keep the state, and take the pictures."""
+        if self.params:
+            if self._old:
+                ratios = measuring.update(self._old, self.params)
+                self.measures = {
+                    name: Measure(m.gradient, ratios.get(name), m.bad, m.bad_value)
+                    for name, m in self.measures.items()
+                }
+            self.columns.measure(self.done - 1, self.measures, self._spread)
+        if self.show and (self.watcher.watched or self.states.wants):
+            self.shots = pictures.shots(self.show)
+        self._keep(self.loss)
+
+    def _keep(self, loss: float) -> None:
+        # A state is known to be finite only where its gradients and values were looked at, and no loss waits to be read.
+        if self.params and self.states.wants and self._losses.waiting == 0:
+            self.states.add(
+                State(self.done, loss, *states.copied(self.params), self.measures, tuple(self.shots))
+            )
+
+    def _show_all(self) -> None:
+        """Show everything as it is now: before a pause, and at the end."""
+        self._flush()
+        self._framing = False
+        self.watcher.frame(self)
+
+    def _end(self, how: Ending) -> None:
+        """Note how it ended, with the last numbers and pictures, as far as the device still gives them."""
+        if self.phase == "ended":
+            return
+        try:
+            if self._losses.waiting and not self._flush() and how != "error":
+                how = "nan"
+            last = self.columns.measured.view()
+            if how not in ("nan", "error") and self.done and (not len(last) or last[-1] != self.done - 1):
+                self._last_look()
+            elif how == "nan":
+                self._spread = measuring.spread(self.params)
+                self.columns.measure(self.done, self.measures, self._spread)
+                self.shots = pictures.shots(self.show)
+        except Exception as error:
+            # The device may be gone; what is on the host is kept and shown.
+            if how not in ("error", "interrupted"):
+                self.error, how = error, "error"
+        except KeyboardInterrupt:
+            how = "interrupted"
+        self.stopped = how
+        self.phase = "ended"
+        self._old = {}
+        self.watcher.finish(self)
+
+    def _last_look(self) -> None:
+        if self.params:
+            # The update of the last step was not looked at: the one before stays, in the view alone.
+            self._old = {}
+            known = self.measures
+            self.measures = measuring.gradient(self.params)
+            if any(m.bad_value for m in self.measures.values()):
+                return
+            self._spread = measuring.spread(self.params)
+        self._note()
+        if self.params:
+            self.measures = {
+                name: Measure(m.gradient, known[name].update, m.bad, m.bad_value)
+                for name, m in self.measures.items()
+            }
+
+    # ----- the loop -----
+
+    def _go(self, body: Callable[[int], Any]) -> Generator[float, None, None]:
+        """Do all steps; yield now and then, with seconds to wait before going on."""
+        optimizer, controls, total = self.optimizer, self.controls, self.total
+        try:
+            self._begin()
+            pause = clock() + FRAME / 2
+            while self.done < total:
+                if controls.pending and not (yield from self._pauses()):
+                    self._end("stopped")
+                    return
+                now = clock()
+                if now >= pause:
+                    yield 0.0
+                    pause = clock() + FRAME / 2
+                if self._interrupt is not None and self._interrupt.asked:
+                    self._end("interrupted")
+                    return
+                if now >= self._due:
+                    self._before()
+                if optimizer is not None:
+                    optimizer.zero_grad()
+                if not (self._record(body(self.done)) and self._look()):
+                    self._end("nan")
+                    return
+                if optimizer is not None:
+                    optimizer.step()
+                self.done += 1
+                if self._framing:
+                    self._after()
+            self._end("done")
+        except KeyboardInterrupt:
+            self._end("interrupted")
+        except GeneratorExit:
+            self._end("left")
+            raise
+        except BaseException as error:
+            self.error = error
+            self._end("error")
+            raise
+
+    def _drive(self, going: Generator[float, None, None]) -> None:
+        """Run to the end, here and now; the first interrupt ends it between two steps."""
+        with Deferred() as self._interrupt:
+            try:
+                for seconds in going:
+                    self.watcher.poll()
+                    if seconds:
+                        self.controls.wait(seconds)
+                        if self._interrupt.asked:
+                            self._end("interrupted")
+                            going.close()
+                            return
+            except KeyboardInterrupt:
+                # While it waited.
+                self._end("interrupted")
+                going.close()
+            finally:
+                self._interrupt = None

@@ -1,0 +1,83 @@
+"""Numbers that arrive one at a time, and as few points as show the same curve."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Column", "decimated"]
+
+
+class Column:
+    """Numbers in a buffer that grows by doubling.
+
+    One thread appends; others may read at any time what was complete then.
+
+    Attributes
+    ----------
+    count : int
+        Numbers so far.
+    """
+
+    def __init__(self) -> None:
+        self._room: NDArray[np.float64] = np.empty(1024)
+        self.count = 0
+
+    def append(self, x: float) -> None:
+        """Add a number at the end."""
+        n = self.count
+        try:
+            self._room[n] = x
+        except IndexError:
+            # Readers of the old buffer keep it.
+            self._room = np.concatenate([self._room, np.empty(n)])
+            self._room[n] = x
+        self.count = n + 1
+
+    def extend(self, xs: NDArray[np.float64]) -> None:
+        """Add several."""
+        n = self.count + len(xs)
+        if n > len(self._room):
+            self._room = np.concatenate([self._room, np.empty(max(n, len(self._room)))])
+        self._room[self.count : n] = xs
+        self.count = n
+
+    def view(self, first: int = 0) -> NDArray[np.float64]:
+        """Return the numbers from `first` on, without a copy."""
+        # The count first: what it counts is in whatever buffer is read after it.
+        n = self.count
+        return self._room[first:n]
+
+
+def decimated(y: NDArray[np.float64], most: int) -> NDArray[np.intp]:
+    """Choose the points of a curve that show all of it: least and greatest of each run of points.
+
+    Parameters
+    ----------
+    y : ndarray of float64, shape (n,)
+        NaN and the infinities are taken for nothing, unless a run holds nothing else: then its first point stays.
+    most : int
+        Points at most, 6 or more.
+
+    Returns
+    -------
+    ndarray of int
+        Ascending indices into `y`; all of them where there are no more than `most`. First and last are among them.
+    """
+    n = len(y)
+    if n <= most:
+        return np.arange(n)
+    # Two points a run; two more at the ends, and two of an incomplete run.
+    run = -(-n // max(1, (most - 4) // 2))
+    whole = n // run * run
+    parts = y[:whole].reshape(-1, run)
+    starts = np.arange(0, whole, run)
+    low = starts + np.argmin(np.where(np.isfinite(parts), parts, np.inf), axis=1)
+    high = starts + np.argmax(np.where(np.isfinite(parts), parts, -np.inf), axis=1)
+    chosen = [np.array([0, n - 1]), low, high]
+    if whole < n:
+        rest = y[whole:]
+        chosen.append(whole + np.array([np.argmin(np.where(np.isfinite(rest), rest, np.inf))]))
+        chosen.append(whole + np.array([np.argmax(np.where(np.isfinite(rest), rest, -np.inf))]))
+    found: NDArray[np.intp] = np.unique(np.concatenate(chosen))
+    return found

@@ -1,0 +1,66 @@
+"""What a run tells whoever watches it. Views implement it; a run without one goes on in silence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from slanglab.training.run import Recorder
+
+__all__ = ["Silent", "Watcher"]
+
+
+class Watcher(Protocol):
+    """Shows a run."""
+
+    @property
+    def watched(self) -> bool:
+        """Whether somebody looks."""
+        ...
+
+    @property
+    def ready(self) -> bool:
+        """Whether a frame would be drawn at once."""
+        ...
+
+    def begin(self, run: Recorder) -> None:
+        """Show a run that has not begun."""
+        ...
+
+    def frame(self, run: Recorder) -> None:
+        """Show what is new."""
+        ...
+
+    def state(self, run: Recorder) -> None:
+        """Show that the run is paused, goes on, or has another learning rate."""
+        ...
+
+    def poll(self) -> None:
+        """Take what a person asked where messages do not arrive by themselves while a cell runs."""
+        ...
+
+    def finish(self, run: Recorder) -> None:
+        """Show the end, for good."""
+        ...
+
+
+class Silent:
+    """Shows nothing."""
+
+    watched = False
+    ready = False
+
+    def begin(self, run: Recorder) -> None:
+        """Do nothing."""
+
+    def frame(self, run: Recorder) -> None:
+        """Do nothing."""
+
+    def state(self, run: Recorder) -> None:
+        """Do nothing."""
+
+    def poll(self) -> None:
+        """Do nothing."""
+
+    def finish(self, run: Recorder) -> None:
+        """Do nothing."""
