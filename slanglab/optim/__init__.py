@@ -1,0 +1,28 @@
+"""Optimizers whose step is a kernel on the device: SGD, Adam, AdamW, RMSProp, Lion; L-BFGS; clipping; learning-rate schedules.
+
+    opt = slanglab.optim.Adam({"w": w, "b": b}, lr=1e-2)
+    for i in range(500):
+        opt.zero_grad()
+        loss.bwds(w, b, x, _result=seed)
+        opt.step()
+"""
+
+from slanglab.optim.optimizer import Optimizer
+from slanglab.optim.rules import SGD, Adam, AdamW, Lion, RMSProp
+from slanglab.optim.schedules import Constant, Cosine, Exponential, Linear, OneCycle, Schedule, Step
+
+__all__ = [
+    "SGD",
+    "Adam",
+    "AdamW",
+    "Constant",
+    "Cosine",
+    "Exponential",
+    "Lion",
+    "Linear",
+    "OneCycle",
+    "Optimizer",
+    "RMSProp",
+    "Schedule",
+    "Step",
+]

@@ -1,0 +1,431 @@
+"""What all optimizers have in common: parameters, learning rate, clipping, the step on the device, state."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import slangpy as spy
+
+from slanglab import waiting
+from slanglab.errors import ArgumentError, CallError
+from slanglab.optim import states
+from slanglab.optim.places import Place, collect, places
+from slanglab.optim.programs import NUMBERS, way
+from slanglab.optim.schedules import Constant, Schedule
+from slanglab.optim.sweeps import NORM, SKIPPED, Control, Sweep, Table
+from slanglab.tensors import writes
+
+__all__ = ["Optimizer", "StepOptimizer", "checked"]
+
+_LARGEST = 1e30
+
+
+def checked(
+    who: str, name: str, value: Any, low: float = 0.0, high: float = _LARGEST, open_end: bool = False
+) -> float:
+    """Return a hyper-parameter as a float.
+
+    Raises
+    ------
+    ArgumentError
+        If it is no number, or outside its range.
+    """
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not low <= number <= high or (open_end and number == high):
+        upper = "" if high == _LARGEST else f" and {'below' if open_end else 'at most'} {high:g}"
+        raise ArgumentError(
+            f"{who}: {name} is {value!r}.",
+            function=who,
+            argument=name,
+            expected=f"a number, {low:g} at least{upper}",
+            given=repr(value),
+        )
+    return number
+
+
+class Optimizer(ABC):
+    """Changes tensors so that a loss falls.
+
+    Parameters
+    ----------
+    params : slangpy.Tensor, list or dict of them
+        With gradients (`slanglab.tensor(…, grad=True)` or `t.with_grads()`), of half, float or double, or of vectors, matrices and arrays
+        of them. A contiguous view is a parameter too. In a list they are called "0", "1", ….
+    lr : float or callable
+        The learning rate, or what returns it for the number of steps done before: one of the schedules, or a function.
+
+    Raises
+    ------
+    ArgumentError
+        For tensors without gradient, strided views, and memory that is given twice.
+    DeviceGoneError
+        If the tensors' device is lost or closed.
+    """
+
+    hyper: ClassVar[tuple[str, ...]] = ()
+    """The hyper-parameters that are attributes, besides `lr`."""
+
+    def __init__(self, params: Any, lr: float | Schedule) -> None:
+        self._params = collect(params)
+        self._places = places(self._params)
+        self._device = self._places[0].tensor.device
+        self._schedule: Schedule = Constant(0.0)
+        self.lr = lr
+        self.steps = 0
+        """Steps done so far."""
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The tensors, by name."""
+        return dict(self._params)
+
+    # ----- learning rate -----
+
+    @property
+    def lr(self) -> float:
+        """The learning rate of the next step; assign a number or a schedule to replace it."""
+        return self._rate(self.steps)
+
+    @lr.setter
+    def lr(self, value: float | Schedule) -> None:
+        who = type(self).__name__
+        self._schedule = value if callable(value) else Constant(checked(who, "lr", value))
+        self._rate(0 if not hasattr(self, "steps") else self.steps)
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """What the learning rate follows; None where it is a number."""
+        return None if type(self._schedule) is Constant else self._schedule
+
+    def _rate(self, step: int) -> float:
+        found = self._schedule(step)
+        if type(found) is float and 0.0 <= found <= _LARGEST:
+            return found
+        return checked(type(self).__name__, f"lr({step})", found)
+
+    # ----- gradients -----
+
+    @abstractmethod
+    def step(self) -> Any:
+        """Change the parameters by what their gradients say."""
+
+    @abstractmethod
+    def zero_grad(self) -> None:
+        """Fill the gradients of all parameters with zeros."""
+
+    def _tell(self) -> None:
+        """Tell views that follow a tensor."""
+        if writes.watched:
+            writes.wrote(*self._params.values())
+
+    def _moved(self) -> bool:
+        """Tell whether a tensor or a gradient lies elsewhere than at the last step, and find out where if so."""
+        for place in self._places:
+            if not place.is_current():
+                break
+        else:
+            return False
+        found = places(self._params)
+        for old, new in zip(self._places, found, strict=True):
+            if (old.shape, old.format) != (new.shape, new.format):
+                raise ArgumentError(
+                    f"The parameter {new.name!r} has become another tensor.",
+                    argument=f"params[{new.name!r}]",
+                    expected=f"{old.format}, shape {old.shape}",
+                    given=f"{new.format}, shape {new.shape}",
+                    hint="make a new optimizer",
+                )
+        self._places = found
+        return True
+
+    # ----- state -----
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Any]:
+        """Return steps, hyper-parameters and state, as numbers and arrays."""
+
+    @abstractmethod
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state_dict` returned."""
+
+    def save(self, path: str | Path) -> None:
+        """Write `state_dict()` to a file of numpy's `.npz` form; parameters are not in it.
+
+        Parameters
+        ----------
+        path : str or Path
+            `.npz` is added where it has no ending.
+        """
+        states.save(path, self.state_dict())
+
+    def load(self, path: str | Path) -> None:
+        """Go on from a file that `save` wrote.
+
+        Raises
+        ------
+        ArgumentError
+            If it is no such file, or one of another optimizer or of other parameters.
+        """
+        self.load_state_dict(states.load(path))
+
+    def _hyper(self) -> dict[str, Any]:
+        found = {name: getattr(self, name) for name in self.hyper}
+        if self.schedule is None:
+            found["lr"] = self.lr
+        return found
+
+    def _load_hyper(self, given: Mapping[str, Any]) -> None:
+        for name in self.hyper:
+            setattr(self, name, states.like(getattr(self, name), given[name], name))
+        if self.schedule is None and "lr" in given:
+            self.lr = float(given["lr"])
+
+    def __repr__(self) -> str:
+        many = len(self._params)
+        names = ", ".join(list(self._params)[:4]) + (", …" if many > 4 else "")
+        numbers = sum(place.count for place in self._places)
+        what = f"{many} tensor{'' if many == 1 else 's'} ({names}), {numbers} numbers"
+        return f"{type(self).__name__}({what}, lr={self.lr:g}, steps={self.steps})"
+
+
+class StepOptimizer(Optimizer):
+    """An optimizer whose step is a kernel: one dispatch over all tensors, and nothing comes to the host.
+
+    Parameters
+    ----------
+    params, lr
+        As for `Optimizer`.
+    clip_norm : float, optional
+        Scale the gradients so that their norm, that of all tensors together, is this at most. The gradients themselves stay as they are.
+    clip_value : float, optional
+        Clamp each gradient to between minus and plus this.
+    skip_nonfinite : bool
+        Leave parameters and state as they are in a step with a gradient that is NaN or infinite, and count it in `skipped`. Otherwise
+        such a gradient makes its parameter NaN, as with torch.
+
+    Notes
+    -----
+    State is float32 for half and float tensors, in which they are computed with as well, and float64 for double ones.
+    """
+
+    file: ClassVar[str] = ""
+    """The rule in `shaders/`, without its ending."""
+    corrected: ClassVar[int] = 0
+    """What has to be worked out on the device where steps may be skipped; see `shaders/optim_control.slang`."""
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float | Schedule,
+        clip_norm: float | None,
+        clip_value: float | None,
+        skip_nonfinite: bool,
+    ) -> None:
+        super().__init__(params, lr)
+        who = type(self).__name__
+        if clip_norm is not None and clip_value is not None:
+            raise ArgumentError(
+                f"{who}: clip_norm and clip_value are both given.",
+                function=who,
+                argument="clip_value",
+                hint="clip by one of them; `slanglab.optim.clip_grad_value` clamps the gradients before a step",
+            )
+        self._clip_norm = None if clip_norm is None else checked(who, "clip_norm", clip_norm)
+        self._clip_value = None if clip_value is None else checked(who, "clip_value", clip_value)
+        self._skip = bool(skip_nonfinite)
+        self._way = way(self._device)
+        self._state: dict[str, dict[str, Any]] = {place.name: self._made(place) for place in self._places}
+        self._control: Control | None = None
+        self._skipped = 0
+        self._build()
+
+    # ----- what a rule says -----
+
+    @abstractmethod
+    def buffers(self) -> tuple[str, ...]:
+        """Return the names of the state that each parameter has."""
+
+    @abstractmethod
+    def macros(self) -> dict[str, int]:
+        """Return the macros of the rule."""
+
+    @abstractmethod
+    def numbers(self, lr: float, step: int) -> tuple[float, ...]:
+        """Return the hyper-parameters of a step, counted from 1, as the rule wants them."""
+
+    def correction(self, lr: float) -> tuple[float, ...]:
+        """Return what the kernel needs that works out the first two of `numbers` where steps may be skipped."""
+        return ()
+
+    # ----- building -----
+
+    def _made(self, place: Place) -> dict[str, Any]:
+        """Return the state of a parameter, all zeros."""
+        element = "double" if place.format == "float64" else "float"
+        shape = place.shape or (1,)
+        return {name: spy.Tensor.zeros(self._device, shape, element) for name in self.buffers()}
+
+    def _build(self) -> None:
+        """Make the table of tensors and the kernels over it."""
+        own = [list(self._state[place.name].values()) for place in self._places]
+        if self._control is not None:
+            self._skipped = self.skipped
+        self._table = table = Table(self._places, own, self._way)
+        controlled = self._skip or self._clip_norm is not None
+        corrected = self.corrected if self._skip else 0
+        self._control = Control(table, corrected, self._skipped) if controlled else None
+        macros = {
+            "STATES": len(self.buffers()),
+            "CONTROLLED": int(controlled),
+            "CORRECTED": int(corrected > 0),
+            "CLAMPED": int(self._clip_value is not None),
+            **self.macros(),
+        }
+        self._sweep = Sweep(table, (self.file, "optim_step"), **macros)
+        self._clear: Sweep | None = None
+
+    # ----- steps -----
+
+    def step(self) -> None:
+        """Change the parameters by what their gradients say: one dispatch, and two small ones before it where gradients are measured.
+
+        Raises
+        ------
+        DeviceGoneError
+            If the device is lost or closed.
+        """
+        device = self._device
+        waiting.check(device)
+        if self._moved():
+            self._build()
+        step = self.steps + 1
+        lr = self._rate(self.steps)
+        numbers = self.numbers(lr, step)
+        limit = self._clip_value
+        numbers += (0.0,) * (NUMBERS - 1 - len(numbers)) + (0.0 if limit is None else limit,)
+        encoder = device.create_command_encoder()
+        control = self._control
+        if control is not None:
+            correction = self.correction(lr) if self._skip else ()
+            control.record(encoder, self._norm_limit, self._skip, step, *correction)
+        self._sweep.record(encoder, numbers, control)
+        waiting.told(device.submit_command_buffer, encoder.finish())
+        self.steps = step
+        if writes.watched:
+            self._tell()
+
+    @property
+    def _norm_limit(self) -> float:
+        """The largest norm as the kernel takes it: 0 is none, and the smallest number stands for a limit of 0."""
+        return 0.0 if self._clip_norm is None else max(self._clip_norm, 1e-37)
+
+    def zero_grad(self) -> None:
+        """Fill the gradients of all parameters with zeros, in one dispatch."""
+        device = self._device
+        waiting.check(device)
+        if self._moved():
+            self._build()
+        if self._clear is None:
+            self._clear = Sweep(self._table, ("optim_gradient",), ACTION=0)
+        encoder = device.create_command_encoder()
+        self._clear.record(encoder, (0.0,) * NUMBERS)
+        waiting.told(device.submit_command_buffer, encoder.finish())
+        if writes.watched:
+            self._tell()
+
+    @property
+    def state(self) -> dict[str, dict[str, Any]]:
+        """The state, by parameter and then by torch's names: tensors of the parameter's shape, with the axes of its elements behind."""
+        return {name: dict(own) for name, own in self._state.items()}
+
+    @property
+    def skipped(self) -> int:
+        """Steps that were skipped for gradients that are not finite; reading it waits for the device."""
+        if self._control is None or not self._skip:
+            return self._skipped
+        return int(self._control.read(SKIPPED))
+
+    @property
+    def grad_norm(self) -> float:
+        """The norm of all gradients at the last step, before clipping; reading it waits for the device.
+
+        Raises
+        ------
+        CallError
+            If the optimizer does not measure it, or there was no step yet.
+        """
+        if self._control is None:
+            raise CallError(
+                f"{type(self).__name__} does not measure the gradients' norm.",
+                hint="it does with `clip_norm=…` or `skip_nonfinite=True`",
+            )
+        if self.steps == 0:
+            raise CallError("There was no step yet.", hint="the norm is that of the last step")
+        return self._control.read(NORM)
+
+    # ----- state -----
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what is needed to go on: numbers, and arrays on the host.
+
+        Returns
+        -------
+        dict
+            `steps` and `skipped`; `hyper`: the hyper-parameters by name, `lr` only where it is a number; `state`: by parameter and name an
+            array.
+        """
+        arrays = {
+            name: {key: tensor.to_numpy() for key, tensor in own.items()}
+            for name, own in self._state.items()
+        }
+        shapes = {place.name: place.shape or (1,) for place in self._places}
+        return {
+            "steps": self.steps,
+            "skipped": self.skipped,
+            "hyper": self._hyper(),
+            "state": {
+                name: {key: array.reshape(shapes[name]) for key, array in own.items()}
+                for name, own in arrays.items()
+            },
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state_dict` returned; a schedule stays, a number is replaced by what was saved.
+
+        Raises
+        ------
+        ArgumentError
+            If it is the state of another optimizer or of other parameters; nothing has changed then.
+        """
+        waiting.check(self._device)
+        shapes = {
+            name: {key: tensor.shape.as_tuple() for key, tensor in own.items()}
+            for name, own in self._state.items()
+        }
+        found = states.checked(state, self._hyper(), shapes)
+        self._load_hyper(found.hyper)
+        self.steps, self._skipped = found.steps, found.skipped
+        for name, own in found.arrays.items():
+            for key, array in own.items():
+                tensor = self._state[name][key]
+                if array.size:
+                    kind = "float64" if tensor.dtype.full_name == "double" else "float32"
+                    tensor.copy_from_numpy(array.astype(kind))
+        self._control = None
+        self._build()
+
+    def __del__(self) -> None:
+        """Keep the tensors until the device is idle: it may be at a step, and knows only their addresses."""
+        try:
+            device = self._device
+            if not waiting.gone(device):
+                waiting.of(device).keep(self._table, self._control, self._places)
+        except Exception:  # noqa: S110 -- never made, or the interpreter ends
+            pass
