@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -242,6 +243,7 @@ class StepOptimizer(Optimizer):
         self._skip = bool(skip_nonfinite)
         self._way = way(self._device)
         self._state: dict[str, dict[str, Any]] = {place.name: self._made(place) for place in self._places}
+        self._table: Table | None = None
         self._control: Control | None = None
         self._skipped = 0
         self._build()
@@ -275,8 +277,9 @@ class StepOptimizer(Optimizer):
     def _build(self) -> None:
         """Make the table of tensors and the kernels over it."""
         own = [list(self._state[place.name].values()) for place in self._places]
-        if self._control is not None:
+        if self._table is not None:
             self._skipped = self.skipped
+            self._hold()
         self._table = table = Table(self._places, own, self._way)
         controlled = self._skip or self._clip_norm is not None
         corrected = self.corrected if self._skip else 0
@@ -333,6 +336,7 @@ class StepOptimizer(Optimizer):
         if self._moved():
             self._build()
         if self._clear is None:
+            assert self._table is not None
             self._clear = Sweep(self._table, ("optim_gradient",), ACTION=0)
         encoder = device.create_command_encoder()
         self._clear.record(encoder, (0.0,) * NUMBERS)
@@ -382,8 +386,7 @@ class StepOptimizer(Optimizer):
             array.
         """
         arrays = {
-            name: {key: tensor.to_numpy() for key, tensor in own.items()}
-            for name, own in self._state.items()
+            name: {key: tensor.to_numpy() for key, tensor in own.items()} for name, own in self._state.items()
         }
         shapes = {place.name: place.shape or (1,) for place in self._places}
         return {
@@ -418,14 +421,15 @@ class StepOptimizer(Optimizer):
                 if array.size:
                     kind = "float64" if tensor.dtype.full_name == "double" else "float32"
                     tensor.copy_from_numpy(array.astype(kind))
-        self._control = None
+        self._hold()
+        self._table = self._control = None
         self._build()
 
+    def _hold(self) -> None:
+        """Keep what a step uses until the device is idle: it may be at one, and knows only addresses."""
+        waiting.until_idle(self._device, self._table, self._control)
+
     def __del__(self) -> None:
-        """Keep the tensors until the device is idle: it may be at a step, and knows only their addresses."""
-        try:
-            device = self._device
-            if not waiting.gone(device):
-                waiting.of(device).keep(self._table, self._control, self._places)
-        except Exception:  # noqa: S110 -- never made, or the interpreter ends
-            pass
+        """Keep what a step uses; see `_hold`."""
+        with contextlib.suppress(Exception):  # never made, or the interpreter ends
+            self._hold()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
-
 
 from slanglab import waiting
 from slanglab.errors import ArgumentError
@@ -72,7 +72,7 @@ class Place:
 
 
 def collect(params: Any) -> dict[str, Any]:
-    """Return parameters by name: a tensor and the tensors of a list are called "0", "1", …
+    """Return parameters by name: a tensor and the tensors of a list are called "0", "1" and so on.
 
     Raises
     ------
@@ -229,7 +229,7 @@ def _check_apart(found: list[Place]) -> None:
             )
         ),
     )
-    for (buffer, _, end, name, what), (other, start, _, second, its) in zip(spans, spans[1:], strict=False):
+    for (buffer, _, end, name, what), (other, start, _, second, its) in pairwise(spans):
         if buffer != other or start >= end:
             continue
         if what == its == "value":
@@ -241,6 +241,3 @@ def _check_apart(found: list[Place]) -> None:
         raise ArgumentError(
             said, argument=f"params[{second!r}]", hint="give each tensor once; a view of it is part of it"
         )
-    return None
-
-

@@ -43,7 +43,12 @@ def _fault(name: str, value: Any) -> str:
         least = 0 if name == "warmup" else 1
         right = isinstance(value, int) and not isinstance(value, bool) and value >= least
         return "" if right else f"a whole number of steps, {least} at least"
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, float))
+        or not math.isfinite(value)
+        or value < 0
+    ):
         return "a number, 0 at least"
     if name.startswith("divide") and value == 0:
         return "a number above 0"
@@ -180,7 +185,9 @@ class Cosine(_Checked):
 
 @dataclass(frozen=True)
 class OneCycle(_Checked):
-    """A rate that rises along half a cosine and falls along another, far below where it began (torch's OneCycleLR, which also moves momentum).
+    """A rate that rises along half a cosine and falls along another, far below where it began.
+
+    It is torch's OneCycleLR, which also moves momentum.
 
     Parameters
     ----------

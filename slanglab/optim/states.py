@@ -86,7 +86,9 @@ def _arrays(name: str, given: Any, shapes: Mapping[str, tuple[int, ...]]) -> dic
         if array.dtype.kind not in "fiu":
             raise _wrong(f"{key!r} of the parameter {name!r} holds no numbers but {array.dtype}")
         if array.shape != shape:
-            raise _wrong(f"{key!r} of the parameter {name!r} has shape {array.shape}, and it should be {shape}")
+            raise _wrong(
+                f"{key!r} of the parameter {name!r} has shape {array.shape}, and it should be {shape}"
+            )
         found[key] = array
     return found
 

@@ -107,7 +107,9 @@ class Sweep:
         kernels = (*files, "optim_entry")
         if table.how.pointers:
             if table.places:
-                kernel = program(table.device, table.how, table.formats, table.wide, kernels, "sweep", **macros)
+                kernel = program(
+                    table.device, table.how, table.formats, table.wide, kernels, "sweep", **macros
+                )
                 self._launcher = Launcher(table.device, kernel, table.wide)
                 self._entries, self._chunks = table.addresses
         else:
@@ -162,7 +164,13 @@ class Sweep:
 
 
 def _arguments(
-    place: Place | None, chunks: int, groups: int, numbers: Sequence[float], done: int = 0, slots: int = 0, slot: int = 0
+    place: Place | None,
+    chunks: int,
+    groups: int,
+    numbers: Sequence[float],
+    done: int = 0,
+    slots: int = 0,
+    slot: int = 0,
 ) -> dict[str, Any]:
     """Return the struct of arguments of a dispatch over one tensor, or over none."""
     return {
@@ -245,7 +253,7 @@ class Control:
             return
         encoder.global_barrier()
         if self._how.pointers:
-            values = (*table.addresses, self.address, self._partials.device_address)
+            values: tuple[int, ...] = (*table.addresses, self.address, self._partials.device_address)
             values += (table.count, table.groups, done, self._slots)
             self._measure[0].record(encoder, table.groups, *values, *numbers)
             encoder.global_barrier()
