@@ -272,7 +272,7 @@ class StepOptimizer(Optimizer):
         """Return the state of a parameter, all zeros."""
         element = "double" if place.format == "float64" else "float"
         shape = place.shape or (1,)
-        return {name: spy.Tensor.zeros(self._device, shape, element) for name in self.buffers()}
+        return {name: _zeros(self._device, shape, element) for name in self.buffers()}
 
     def _build(self) -> None:
         """Make the table of tensors and the kernels over it."""
@@ -433,3 +433,10 @@ class StepOptimizer(Optimizer):
         """Keep what a step uses; see `_hold`."""
         with contextlib.suppress(Exception):  # never made, or the interpreter ends
             self._hold()
+
+
+def _zeros(device: Any, shape: tuple[int, ...], element: str) -> Any:
+    if math.prod(shape):
+        return spy.Tensor.zeros(device, shape, element)
+    # slangpy makes no buffer without bytes; one of a single number has room for none.
+    return spy.Tensor.zeros(device, (1,), element).view(shape, (1,) * len(shape), 0)

@@ -336,4 +336,4 @@ class Lion(StepOptimizer):
     def numbers(self, lr: float, step: int) -> tuple[float, ...]:
         """Return the hyper-parameters of a step."""
         first, second = self.betas
-        return 0.0, 0.0, lr, 1 - first, 1 - second, 1 - lr * self.weight_decay
+        return 0.0, 0.0, lr, 1 - first, 1 - second, self.weight_decay
