@@ -77,10 +77,10 @@ class Optimizer(ABC):
         self._params = collect(params)
         self._places = places(self._params)
         self._device = self._places[0].tensor.device
-        self._schedule: Schedule = Constant(0.0)
-        self.lr = lr
         self.steps = 0
         """Steps done so far."""
+        self._schedule: Schedule = Constant(0.0)
+        self.lr = lr
 
     @property
     def params(self) -> dict[str, Any]:
@@ -96,9 +96,13 @@ class Optimizer(ABC):
 
     @lr.setter
     def lr(self, value: float | Schedule) -> None:
-        who = type(self).__name__
-        self._schedule = value if callable(value) else Constant(checked(who, "lr", value))
-        self._rate(0 if not hasattr(self, "steps") else self.steps)
+        before = self._schedule
+        self._schedule = value if callable(value) else Constant(checked(type(self).__name__, "lr", value))
+        try:
+            self._rate(self.steps)
+        except BaseException:
+            self._schedule = before
+            raise
 
     @property
     def schedule(self) -> Schedule | None:

@@ -218,26 +218,27 @@ def places(params: Mapping[str, Any]) -> list[Place]:
 
 def _check_apart(found: list[Place]) -> None:
     """Refuse the same memory twice: two threads would write one number, and the step be taken twice."""
-    spans = sorted(
-        (
+    held = [one for one in found if one.count]
+    values = [(one, one.value_storage, one.value_base, "value") for one in held]
+    gradients = [(one, one.gradient_storage, one.gradient_base, "gradient") for one in held]
+    for memory in (values, gradients, [*values, *gradients]):
+        spans = sorted(
             (id(storage), base * one.size, (base + one.count) * one.size, one.name, what)
-            for one in found
-            if one.count
-            for storage, base, what in (
-                (one.value_storage, one.value_base, "value"),
-                (one.gradient_storage, one.gradient_base, "gradient"),
-            )
-        ),
-    )
-    for (buffer, _, end, name, what), (other, start, _, second, its) in pairwise(spans):
-        if buffer != other or start >= end:
-            continue
-        if what == its == "value":
-            said = f"The parameters {name!r} and {second!r} are the same tensor, or share memory."
-        elif what == its:
-            said = f"The parameters {name!r} and {second!r} have the same gradient."
-        else:
-            said = f"The {what} of the parameter {name!r} and the {its} of {second!r} share memory."
-        raise ArgumentError(
-            said, argument=f"params[{second!r}]", hint="give each tensor once; a view of it is part of it"
+            for one, storage, base, what in memory
         )
+        for (buffer, _, end, name, what), (other, start, _, second, its) in pairwise(spans):
+            if buffer == other and start < end:
+                raise _shared(name, what, second, its)
+
+
+def _shared(name: str, what: str, second: str, its: str) -> ArgumentError:
+    first, last = sorted((name, second))
+    if what == its == "value":
+        said = f"The parameters {first!r} and {last!r} are the same tensor, or share memory."
+    elif what == its:
+        said = f"The parameters {first!r} and {last!r} have the same gradient."
+    else:
+        said = f"The {what} of the parameter {name!r} and the {its} of {second!r} share memory."
+    return ArgumentError(
+        said, argument=f"params[{second!r}]", hint="give each tensor once; a view of it is part of it"
+    )

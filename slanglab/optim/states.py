@@ -159,7 +159,7 @@ def load(path: str | Path) -> dict[str, Any]:
                 if last:
                     array = held[name]
                     inner[last] = array[()] if array.shape == () else array
-    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, EOFError, AttributeError, TypeError, zipfile.BadZipFile) as error:
         if isinstance(error, FileNotFoundError):
             raise
         raise ArgumentError(

@@ -122,7 +122,9 @@ def test_halves_floats_and_doubles_in_one_dispatch(through, rng, rule):
 
 @pytest.mark.parametrize("dtype", ["float2", "float3", "float4", "float2x3", "half3", "float[5]"])
 def test_vectors_matrices_and_arrays_are_their_scalars(through, rng, dtype):
-    inner = {"float2": (2,), "float3": (3,), "float4": (4,), "float2x3": (2, 3), "half3": (3,)}.get(dtype, (5,))
+    inner = {"float2": (2,), "float3": (3,), "float4": (4,), "float2x3": (2, 3), "half3": (3,)}.get(
+        dtype, (5,)
+    )
     kind = "half" if dtype == "half3" else "float"
     start = rng.normal(size=(7, 3, *inner)).astype(NUMPY[kind])
     import slangpy as spy
