@@ -143,7 +143,9 @@ def small(device: Any, torch: Any, turns: int) -> None:
     clipped, _ = adams(starts, starts, None, clip_norm=1.0)
     module = device.load_module_from_source("optim_bench_minimal", _MINIMAL)
     kernel = device.create_compute_kernel(device.link_program([module], [module.entry_point("minimal")]))
-    plain = spy.Module(device.load_module_from_source("optim_bench_plain", "float same(float x) { return x; }"))
+    plain = spy.Module(
+        device.load_module_from_source("optim_bench_plain", "float same(float x) { return x; }")
+    )
     x, y = (slanglab.tensor(starts[0]) for _ in range(2))
     buffer, threads = x.storage, spy.uint3(1, 1, 1)
     calls: dict[str, Call] = {

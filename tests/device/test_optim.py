@@ -13,8 +13,8 @@ STEPS = 100
 NUMPY = {"half": np.float16, "float": np.float32, "double": np.float64}
 WAYS = {
     "own": None,
-    "packs": programs.Way(pointers=True, bytes=16, group=64, chunk=512, groups=3),
-    "each": programs.Way(pointers=False, bytes=0, group=64, chunk=512, groups=5),
+    "packs": programs.Way(pointers=True, bytes=16, packs=2, group=64, chunk=512, groups=3),
+    "each": programs.Way(pointers=False, bytes=0, packs=4, group=64, chunk=512, groups=5),
 }
 
 
