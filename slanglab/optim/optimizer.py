@@ -76,6 +76,8 @@ class Optimizer(ABC):
     def __init__(self, params: Any, lr: float | Schedule) -> None:
         self._params = collect(params)
         self._places = places(self._params)
+        self._lie = _lie(self._places)
+        """Where each tensor and its gradient lay when it was looked up."""
         self._device = self._places[0].tensor.device
         self.steps = 0
         """Steps done so far."""
@@ -132,8 +134,12 @@ class Optimizer(ABC):
 
     def _moved(self) -> bool:
         """Tell whether a tensor or a gradient lies elsewhere than at the last step, and find out where if so."""
-        for place in self._places:
-            if not place.is_current():
+        for tensor, storage, gradient, its in self._lie:
+            if (
+                tensor.storage is not storage
+                or tensor.grad_out is not gradient
+                or gradient.storage is not its
+            ):
                 break
         else:
             return False
@@ -148,6 +154,7 @@ class Optimizer(ABC):
                     hint="make a new optimizer",
                 )
         self._places = found
+        self._lie = _lie(found)
         return True
 
     # ----- state -----
@@ -188,7 +195,7 @@ class Optimizer(ABC):
 
     def _load_hyper(self, given: Mapping[str, Any]) -> None:
         for name in self.hyper:
-            setattr(self, name, states.like(getattr(self, name), given[name], name))
+            self.__dict__[name] = states.like(getattr(self, name), given[name], name)
         if self.schedule is None and "lr" in given:
             self.lr = float(given["lr"])
 
@@ -252,6 +259,28 @@ class StepOptimizer(Optimizer):
         self._skipped = 0
         self._build()
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; a hyper-parameter may change between steps where the kernel and the state stay the same."""
+        if name not in self.hyper or "_sweep" not in self.__dict__:
+            object.__setattr__(self, name, value)
+            return
+        old, before = getattr(self, name), (self.buffers(), self.macros())
+        object.__setattr__(self, name, value)
+        try:
+            self.numbers(0.0, 1)
+            if (self.buffers(), self.macros()) == before:
+                return
+        except (TypeError, ValueError):
+            pass
+        object.__setattr__(self, name, old)
+        who = type(self).__name__
+        raise ArgumentError(
+            f"{who}: {name} cannot become {value!r} after {who} was made with {old!r}.",
+            function=who,
+            argument=name,
+            hint=f"make a new one: `slanglab.optim.{who}(params, {name}={value!r})`",
+        )
+
     # ----- what a rule says -----
 
     @abstractmethod
@@ -295,6 +324,8 @@ class StepOptimizer(Optimizer):
             "CLAMPED": int(self._clip_value is not None),
             **self.macros(),
         }
+        own_numbers = len(self.numbers(0.0, 1))
+        self._rest = (0.0,) * (NUMBERS - 1 - own_numbers) + (self._clip_value or 0.0,)
         self._sweep = Sweep(table, (self.file, "optim_step"), **macros)
         self._clear: Sweep | None = None
 
@@ -314,9 +345,7 @@ class StepOptimizer(Optimizer):
             self._build()
         step = self.steps + 1
         lr = self._rate(self.steps)
-        numbers = self.numbers(lr, step)
-        limit = self._clip_value
-        numbers += (0.0,) * (NUMBERS - 1 - len(numbers)) + (0.0 if limit is None else limit,)
+        numbers = self.numbers(lr, step) + self._rest
         encoder = device.create_command_encoder()
         control = self._control
         if control is not None:
@@ -437,6 +466,10 @@ class StepOptimizer(Optimizer):
         """Keep what a step uses; see `_hold`."""
         with contextlib.suppress(Exception):  # never made, or the interpreter ends
             self._hold()
+
+
+def _lie(found: list[Place]) -> list[tuple[Any, Any, Any, Any]]:
+    return [(one.tensor, one.value_storage, one.gradient, one.gradient_storage) for one in found]
 
 
 def _zeros(device: Any, shape: tuple[int, ...], element: str) -> Any:

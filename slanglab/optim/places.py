@@ -61,15 +61,6 @@ class Place:
         """Bytes of a scalar."""
         return int(self.format[5:]) // 8
 
-    def is_current(self) -> bool:
-        """Tell whether the tensor and its gradient are still where they were."""
-        tensor = self.tensor
-        return (
-            tensor.storage is self.value_storage
-            and tensor.grad_out is self.gradient
-            and self.gradient.storage is self.gradient_storage
-        )
-
 
 def collect(params: Any) -> dict[str, Any]:
     """Return parameters by name: a tensor and the tensors of a list are called "0", "1" and so on.

@@ -111,7 +111,9 @@ class Sweep:
                     table.device, table.how, table.formats, table.wide, kernels, "sweep", **macros
                 )
                 self._launcher = Launcher(table.device, kernel, table.wide)
-                self._entries, self._chunks = table.addresses
+                self._head = table.addresses
+                self._tail = (0, table.count, table.groups, 0, 0)
+                self._groups = table.groups
         else:
             self._each = [
                 program(table.device, table.how, [place.format], table.wide, kernels, "sweep", **macros)
@@ -129,24 +131,13 @@ class Sweep:
         control : Control, optional
             Whose decision the kernel follows.
         """
-        table = self._table
         if self._launcher is not None:
             encoder.global_barrier()
-            self._launcher.record(
-                encoder,
-                table.groups,
-                self._entries,
-                self._chunks,
-                0 if control is None else control.address,
-                0,
-                table.count,
-                table.groups,
-                0,
-                0,
-                *numbers,
-            )
+            address = 0 if control is None else control.address
+            self._launcher.record(encoder, self._groups, *self._head, address, *self._tail, *numbers)
             encoder.global_barrier()
             return
+        table = self._table
         for place, states, chunks, kernel in zip(
             table.places, table.states, table.chunks, self._each, strict=True
         ):

@@ -331,3 +331,35 @@ def test_optim_is_an_attribute_of_the_package():
 def test_lbfgs_without_a_closure(device):
     with pytest.raises(CallError, match="closure"):
         optim.LBFGS(made([1.0], "float")).step()
+
+
+def test_a_tensor_in_the_worker_process(device):
+    class There:
+        def slanglab_there(self, *_):
+            pytest.fail("asked the worker")
+
+    for params in (There(), [There()], {"w": There()}):
+        with pytest.raises(ArgumentError, match="lies in the worker process") as caught:
+            optim.Adam(params)
+        assert "engine notebook" in caught.value.hint
+
+
+def test_hyper_parameters_change_between_steps_or_are_refused(device):
+    w = made([0.0], "float")
+    give(w, [1.0])
+    opt = optim.SGD(w, lr=1.0, momentum=0.5)
+    opt.step()
+    opt.momentum = 0.25
+    opt.step()
+    assert w.to_numpy()[0] == -2.25
+    for made_with, name, value in (
+        (opt, "momentum", 0.0),
+        (opt, "nesterov", True),
+        (optim.SGD(made([0.0], "float")), "momentum", 0.9),
+        (optim.RMSProp(made([0.0], "float")), "centered", True),
+        (optim.Adam(made([0.0], "float")), "betas", 0.9),
+    ):
+        before = getattr(made_with, name)
+        with pytest.raises(ArgumentError, match=f"{name} cannot become"):
+            setattr(made_with, name, value)
+        assert getattr(made_with, name) == before
