@@ -6,8 +6,9 @@ import math
 from typing import Any, ClassVar
 
 from slanglab.errors import ArgumentError
-from slanglab.optim.optimizer import StepOptimizer, checked
+from slanglab.optim.optimizer import checked
 from slanglab.optim.schedules import Schedule
+from slanglab.optim.steps import StepOptimizer
 
 __all__ = ["SGD", "Adam", "AdamW", "Lion", "RMSProp"]
 

@@ -6,7 +6,7 @@ from optim_reference import Reference, error, random_hyper, random_problems
 
 import slanglab
 from slanglab import optim
-from slanglab.optim import clipping, optimizer, programs
+from slanglab.optim import clipping, programs, steps
 
 RULES = ("SGD", "Adam", "AdamW", "RMSProp", "Lion")
 STEPS = 100
@@ -22,7 +22,7 @@ WAYS = {
 def through(request, monkeypatch, device):
     """Every way through the tensors: this device's, that of CUDA, and that of backends without device addresses."""
     if WAYS[request.param] is not None:
-        for module in (optimizer, clipping):
+        for module in (steps, clipping):
             monkeypatch.setattr(module, "way", lambda _: WAYS[request.param])
     return request.param
 
