@@ -91,7 +91,7 @@ def test_steps_agree_with_torch(device, rng, problem, search):
 def test_rosenbrocks_valley(device, rng, dtype, near):
     w = made(rng.uniform(-1.2, 1.2, 6), dtype)
     give(w, np.zeros(6), dtype)
-    opt = optim.LBFGS(w, max_iter=50)
+    opt = optim.LBFGS(w, max_iter=50, tolerance_change=1e-18)
     for _ in range(10):
         opt.step(closure_over([w], rosenbrock, dtype))
     loss, gradient = rosenbrock(w.to_numpy().astype(np.float64))
