@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from slanglab.machine.libraries import preload
 
 if TYPE_CHECKING:
+    from slanglab import optim
     from slanglab.cells.versions import CompileError
     from slanglab.engine.probing.gradcheck import gradcheck
     from slanglab.errors import ArgumentError, CallError, DeviceError, SlangLabError
@@ -59,6 +60,7 @@ __all__ = [
     "linspace",
     "load_ipython_extension",
     "ones",
+    "optim",
     "random",
     "steps",
     "summary",
@@ -104,10 +106,13 @@ _HOMES = {
     "slanglab.widgets.live_train": ("last_training", "steps", "train"),
     "slanglab.widgets.tables": ("table",),
 }
+_ROOMS = ("optim",)
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return importlib.import_module(f"slanglab.{name}")
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'slanglab' has no attribute {name!r}")
@@ -117,4 +122,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME])
+    return sorted([*globals(), *_HOME, *_ROOMS])
