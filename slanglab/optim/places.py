@@ -178,10 +178,18 @@ def _dense(name: str, tensor: Any, found: View, what: str) -> int:
     """Return where the scalars begin, which have to lie one after another."""
     axes = found.all.merged()
     if axes.count and len(axes.shape) > 0 and axes.strides != (1,):
+        given = f"shape {tensor.shape.as_tuple()}, strides {tensor.strides.as_tuple()}"
+        if tensor.is_contiguous():
+            raise ArgumentError(
+                f"{what} {name!r} has gaps between its elements: a {tensor.dtype.full_name} is longer in memory than its numbers.",
+                argument=f"params[{name!r}]",
+                given=given,
+                hint="use a type that fills its place: on CUDA a half3 takes 8 bytes, a half4 or a float3 has no gap",
+            )
         raise ArgumentError(
             f"{what} {name!r} is a strided view: its numbers do not lie one after another.",
             argument=f"params[{name!r}]",
-            given=f"shape {tensor.shape.as_tuple()}, strides {tensor.strides.as_tuple()}",
+            given=given,
             hint="optimize the tensor that it is a view of, or a contiguous copy of the part",
         )
     return axes.base
