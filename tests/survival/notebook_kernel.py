@@ -150,7 +150,7 @@ class NotebookKernel:
         ----------
         code : str
         interrupt_after : float, optional
-            Interrupt so many seconds after the cell was sent.
+            Interrupt so many seconds after the cell began to run.
         interrupt_when : callable, optional
             Interrupt as soon as this is true.
         again_every : float, optional
@@ -190,12 +190,13 @@ class NotebookKernel:
         """Wait for a cell that was sent."""
         out = Outcome()
         sent: float | None = None
+        running: float | None = None  # an interrupt before the cell begins is none of the cell's
         texts: list[str] = []
         htmls: list[str] = []
         while True:
             now = time.perf_counter()
             if sent is None:
-                due = interrupt_after is not None and now - began >= interrupt_after
+                due = interrupt_after is not None and running is not None and now - running >= interrupt_after
                 due = due or (interrupt_when is not None and interrupt_when())
             else:
                 due = again_every is not None and now - sent >= again_every
@@ -216,7 +217,9 @@ class NotebookKernel:
                 continue
             content, kind = reply["content"], reply["msg_type"]
             out.messages.append(reply)
-            if kind == "stream":
+            if kind == "execute_input":
+                running = time.perf_counter()
+            elif kind == "stream":
                 texts.append(content["text"])
             elif kind in ("execute_result", "display_data"):
                 texts.append(str(content["data"].get("text/plain", "")) + "\n")
