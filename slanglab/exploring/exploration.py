@@ -10,11 +10,12 @@ import numpy as np
 
 from slanglab.cells.function import SlangFunction, source_of
 from slanglab.errors import SlangLabError
-from slanglab.exploring.arrangement import Arrangement, arrange
+from slanglab.exploring.arrangement import Arrangement
 from slanglab.exploring.descent import Descent, Point
 from slanglab.exploring.differences import Quotients, compare
 from slanglab.exploring.evaluate import Floats, Outcome, Sheet
 from slanglab.exploring.knobs import Axis, ExploreError, Knob
+from slanglab.exploring.reading import arrange
 from slanglab.exploring.saying import call_code
 
 __all__ = ["Exploration", "Form", "Looked"]
