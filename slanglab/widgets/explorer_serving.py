@@ -240,7 +240,8 @@ class ServedExplorer(SlangWidget):
                 self._say(why)
         except SlangLabError as error:
             # Once is enough: nothing of it changes until the cell is run again.
-            self._say(f"The new code does not fit: {error.message} The picture is that of the code before.")
+            why = error.message.rstrip(".") + (f"; {error.hint}" if error.hint else "")
+            self._say(f"The new code does not fit: {why}. The picture is that of the code before.")
         return False
 
     def _why_behind(self) -> str:
