@@ -21,7 +21,7 @@ from slanglab.exploring.descent import OPTIMIZERS
 from slanglab.exploring.exploration import Exploration
 from slanglab.exploring.knobs import ExploreError
 from slanglab.widgets import outputs
-from slanglab.widgets.explorer_serving import ServedExplorer
+from slanglab.widgets.explorer_serving import ServedExplorer, turning
 from slanglab.widgets.explorer_static import explorer_png, explorer_text
 from slanglab.widgets.raster import SCALE
 
@@ -69,21 +69,24 @@ class Explorer(ServedExplorer):
     @property
     def result(self) -> NDArray[Any]:
         """The value over the axes; for two axes the second runs down. A function without axes gives one element."""
-        self._keep_up()
-        return self._looked.value.astype(self._explored.made.result.dtype)
+        with turning:
+            self._keep_up()
+            return self._looked.value.astype(self._explored.made.result.dtype)
 
     @property
     def grads(self) -> dict[str, NDArray[Any]]:
         """The gradients by name, each element's own: over the axes where they were taken there, else at the point that is looked at."""
-        self._keep_up()
-        found = {**self._looked.here.gradients, **self._looked.gradients}
+        with turning:
+            self._keep_up()
+            found = {**self._looked.here.gradients, **self._looked.gradients}
         return {path: gradient.astype(np.float32) for path, gradient in found.items()}
 
     @property
     def checks(self) -> dict[str, str]:
         """By name whether the gradient agrees with central differences; empty while these are off."""
-        self._keep_up()
-        return {path: q.verdict for path, q in self._looked.quotients.items()}
+        with turning:
+            self._keep_up()
+            return {path: q.verdict for path, q in self._looked.quotients.items()}
 
     def set(self, **values: Any) -> None:
         """Turn knobs: `e.set(a=1.5)`; a component of a vector is `e.set(**{"p.x": 0.5})`.
@@ -93,34 +96,41 @@ class Explorer(ServedExplorer):
         ExploreError
             For a name that there is not, or a value that a knob cannot take.
         """
-        for path, value in values.items():
-            parts = value if isinstance(value, (tuple, list)) else None
-            wanted = (
-                {f"{path}.{c}": v for c, v in zip("xyzw", parts, strict=False)}
-                if parts is not None
-                else {path: value}
-            )
-            for name, one in wanted.items():
-                try:
-                    self._explored.set(name, one)
-                except KeyError:
-                    known = ", ".join([*(a.path for a in self._explored.axes), *self._explored.knobs])
-                    raise ExploreError(
-                        self._explored.made.name,
-                        f"nothing is called {name!r} here",
-                        argument=name,
-                        hint=f"there are {known}",
-                    ) from None
-                except (TypeError, ValueError) as error:
-                    raise ExploreError(self._explored.made.name, str(error), argument=name) from None
-        self._keep_up()
-        self._again(None, raises=True)
+        with turning:
+            self._keep_up()
+            self._behind = True
+            for path, value in values.items():
+                self._set(path, value)
+            self._again(None, raises=True)
+
+    def _set(self, path: str, value: Any) -> None:
+        """Set one name, or the components of one."""
+        parts = value if isinstance(value, (tuple, list)) else None
+        wanted = (
+            {f"{path}.{c}": v for c, v in zip("xyzw", parts, strict=False)}
+            if parts is not None
+            else {path: value}
+        )
+        for name, one in wanted.items():
+            try:
+                self._explored.set(name, one)
+            except KeyError:
+                known = ", ".join([*(a.path for a in self._explored.axes), *self._explored.knobs])
+                raise ExploreError(
+                    self._explored.made.name,
+                    f"nothing is called {name!r} here",
+                    argument=name,
+                    hint=f"there are {known}",
+                ) from None
+            except (TypeError, ValueError) as error:
+                raise ExploreError(self._explored.made.name, str(error), argument=name) from None
 
     def reset(self) -> None:
         """Turn every knob back to where it started."""
-        for knob in self._explored.knobs.values():
-            knob.value = knob.start
-        self._again(None, raises=True)
+        with turning:
+            for knob in self._explored.knobs.values():
+                knob.value = knob.start
+            self._again(None, raises=True)
 
     def link(self, other: Explorer, name: str, theirs: str | None = None) -> None:
         """Turn a knob of another explorer together with this one's, both ways.
@@ -187,16 +197,17 @@ class Explorer(ServedExplorer):
             )
         if not (np.isfinite(lr) and lr > 0):
             raise ExploreError(self._explored.made.name, f"a learning rate is above 0, not {lr}")
-        self._keep_up()
-        descent = self._explored.descent
-        descent.optimizer, descent.rate = names[optimizer.lower()], float(lr)
-        self._explored.begin_descent(start or [a.value for a in self._explored.axes])
-        for _ in range(steps):
-            if not descent.step():
-                break
-        self._forget_twins()
-        self._push_path(None)
-        return np.array(descent.path)
+        with turning:
+            self._keep_up()
+            descent = self._explored.descent
+            descent.optimizer, descent.rate = names[optimizer.lower()], float(lr)
+            self._explored.begin_descent(start or [a.value for a in self._explored.axes])
+            for _ in range(steps):
+                if not descent.step():
+                    break
+            self._forget_twins()
+            self._push_path(None)
+            return np.array(descent.path)
 
     # ----- twins -----
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import weakref
 from collections.abc import Mapping
 from typing import Any
@@ -19,11 +20,14 @@ from slanglab.exploring.saying import number
 from slanglab.widgets import explorer_frames, outputs
 from slanglab.widgets.transport import SlangWidget
 
-__all__ = ["ServedExplorer"]
+__all__ = ["ServedExplorer", "turning"]
 
 _log = logging.getLogger(__name__)
 _views: weakref.WeakSet[ServedExplorer] = weakref.WeakSet()
 _MOST_STEPS = 100_000
+
+turning = threading.RLock()
+"""Held while an explorer is turned: several threads may call its methods, and linked ones turn each other."""
 
 
 class ServedExplorer(SlangWidget):
@@ -48,6 +52,7 @@ class ServedExplorer(SlangWidget):
         self._explored = explored
         self._links: list[tuple[weakref.ref[ServedExplorer], str, str]] = []
         self._trouble = ""
+        self._behind = False
         self._notes: list[str] = []
         self._looked = self._explored.look()
         self._notes = list(self._looked.notes)
@@ -90,9 +95,13 @@ class ServedExplorer(SlangWidget):
 
     def _again(self, ask: int | None, *, raises: bool = False, told: ServedExplorer | None = None) -> None:
         """Run at the setting as it is, and show that."""
+        # An interrupt may come before the end: then it is made up for when the result is asked for.
+        self._behind = True
         try:
             self._looked = self._explored.look()
+            self._behind = False
         except SlangLabError as error:
+            self._behind = False
             if raises:
                 raise
             self._say(f"The call was refused: {error.message}")
@@ -123,6 +132,10 @@ class ServedExplorer(SlangWidget):
         self.info = explorer_frames.describe(self._explored, trouble)
 
     # ----- requests -----
+
+    def _work(self) -> None:
+        with turning:
+            super()._work()
 
     @staticmethod
     def _ask(content: Mapping[str, Any]) -> int | None:
@@ -220,17 +233,20 @@ class ServedExplorer(SlangWidget):
     def _after_the_cell(self) -> None:
         if self.comm is None:
             return
-        if self._keep_up():
-            self._push(None)
-            if self._explored.descent.path:
-                self._push_path(None)
+        with turning:
+            if self._keep_up():
+                self._push(None)
+                if self._explored.descent.path:
+                    self._push_path(None)
 
     def _keep_up(self) -> bool:
         """Follow the cell where it runs another version now; tell whether anything changed that is shown."""
         explored = self._explored
         try:
-            if explored.is_behind:
-                explored.follow()
+            if explored.is_behind or self._behind:
+                if explored.is_behind:
+                    explored.follow()
+                self._behind = False
                 self._looked = explored.look()
                 self._notes = list(self._looked.notes)
                 self._forget_twins()

@@ -145,9 +145,10 @@ def _spanned(value: Floats, others: list[Floats]) -> Floats:
     own, away = value[np.isfinite(value)], np.concatenate([value, *others])
     away = away[np.isfinite(away)]
     if own.size == 0 or own.min() == own.max():
-        return away
+        return np.asarray(away)
     room = own.max() - own.min()
-    return np.array([max(away.min(), own.min() - room), min(away.max(), own.max() + room)])
+    ends: Floats = np.array([max(away.min(), own.min() - room), min(away.max(), own.max() + room)])
+    return ends
 
 
 def _band(height: int, values: Floats, *, symmetric: bool) -> Plot:
