@@ -4,13 +4,15 @@ import { h, icon } from "../lib/dom.ts";
 import { figures } from "../lib/numbers.ts";
 import type { Info, Look, Verdict } from "./data.ts";
 
-/** A deviation as a share of the largest gradient. */
-export function share(worst: number, scale: number): string {
+/** A deviation as a share of the largest gradient, to two figures: the nearest, or, for a bound, the next above. */
+export function share(worst: number, scale: number, bound = false): string {
   if (!(scale > 0) || !Number.isFinite(worst)) return figures(worst, 2);
   const percent = (100 * worst) / scale;
-  if (percent < 0.001) return "0.001 %";
   if (percent >= 1000) return `${figures(worst / scale, 2)} times`;
-  return `${Number(percent.toPrecision(percent < 10 ? 1 : 2))} %`;
+  const least = Math.max(percent, 0.001);
+  const unit = 10 ** (Math.floor(Math.log10(least)) - 1);
+  const steps = least / unit;
+  return `${Number(((bound ? Math.ceil(steps - 1e-9) : Math.round(steps)) * unit).toPrecision(2))} %`;
 }
 
 function where(all: Verdict[]): string {
@@ -43,7 +45,11 @@ export function verdictLines(quotients: Map<string, Verdict>): HTMLElement[] {
       agreed.length === all.length && all.length > 1
         ? `${all.length > 2 ? `all ${all.length}` : "both"} agree`
         : agreed.map(([p]) => `∂${p}`).join(", ") + (agreed.length > 1 ? " agree" : " agrees");
-    line("ok", "check", `${who} within ${share(worst.worst, worst.scale)}${where(agreed.map(([, q]) => q))}`);
+    line(
+      "ok",
+      "check",
+      `${who} within ${share(worst.worst, worst.scale, true)}${where(agreed.map(([, q]) => q))}`,
+    );
   }
   return lines;
 }
@@ -51,7 +57,7 @@ export function verdictLines(quotients: Map<string, Verdict>): HTMLElement[] {
 /** How long something took, to the figures that mean something; "" for what nobody waits for. */
 export function duration(ms: number): string {
   if (!(ms >= 100)) return "";
-  return ms < 1000 ? `${Math.round(ms / 10) * 10} ms` : `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`;
+  return ms < 995 ? `${Math.round(ms / 10) * 10} ms` : `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`;
 }
 
 /** What is wrong, and what the kernel warns of. */
