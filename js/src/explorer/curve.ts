@@ -9,6 +9,8 @@ import { dot, extent, nearest, type Token, tickFont, ticksAcross, word } from ".
 
 const LEFT = 44;
 const RIGHT = 10;
+/** Room for the readout over the curve. */
+const HEAD = 18;
 const TOP = 206;
 const STRIP = 50;
 const GAP = 14;
@@ -183,7 +185,7 @@ export class CurvePlot {
     // Halves, so that the span of the largest numbers is finite.
     const half = (hi / 2 - lo / 2) * (1 + 2 * PAD);
     const middle = hi / 2 + lo / 2;
-    return { y: (v) => 8 + (TOP - 12) * (0.5 - (v / 2 - middle / 2) / half) };
+    return { y: (v) => HEAD + (TOP - HEAD - 4) * (0.5 - (v / 2 - middle / 2) / half) };
   }
 
   private drawValue(c: CanvasRenderingContext2D, data: CurveData, token: Token): void {
@@ -193,7 +195,7 @@ export class CurvePlot {
     const scale = ticks(Math.min(found[0], 0), Math.max(found[1], 0), 4);
     for (const v of scale.values.length > 1 ? scale.values : ticks(found[0], found[1], 4).values) {
       const at = y(v);
-      if (at < 4 || at > TOP - 2) continue;
+      if (at < HEAD || at > TOP - 2) continue;
       c.fillStyle = token("line");
       c.fillRect(LEFT, Math.round(at), inner, 1);
       tickFont(c, token);
@@ -203,7 +205,7 @@ export class CurvePlot {
     }
     c.save();
     c.beginPath();
-    c.rect(LEFT - 1, 0, inner + 2, TOP);
+    c.rect(LEFT - 1, HEAD - 2, inner + 2, TOP - HEAD + 2);
     c.clip();
     this.trace(c, data.x, data.value, y, token("value"), 2);
     // Over it, so that the dashes are seen where both agree.
@@ -245,12 +247,15 @@ export class CurvePlot {
 
   /** × where the value is NaN, ∧ and ∨ where it is infinite, at most one in 9 pixels. */
   private marks(c: CanvasRenderingContext2D, data: CurveData, token: Token): void {
-    let free = Number.NEGATIVE_INFINITY;
+    // NaN stands below, the infinities elsewhere: each has its own room.
+    const free = new Map<number, number>();
     for (let i = 0; i < data.x.length; i++) {
       const v = data.value[i] ?? 0;
+      if (Number.isFinite(v)) continue;
       const px = this.place(data.x[i] ?? 0);
-      if (Number.isFinite(v) || px < free) continue;
-      free = px + 9;
+      const row = Number.isNaN(v) ? 0 : Math.sign(v);
+      if (px < (free.get(row) ?? px)) continue;
+      free.set(row, px + 9);
       const py = Number.isNaN(v) ? TOP - 8 : v > 0 ? 24 : TOP - 8;
       const up = v > 0 ? -1 : 1;
       c.beginPath();
