@@ -204,7 +204,6 @@ export class Explorer {
 
   // ----- the kernel -----
 
-  /** Listen to a kernel. */
   start(channel: Channel): void {
     this.channel = channel;
     if (!channel.alive()) this.lost();
