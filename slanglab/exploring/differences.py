@@ -39,6 +39,10 @@ class Quotients:
         The largest deviation of an element that was judged.
     reason : str
         For "cannot tell".
+    scale : float
+        The largest gradient, which `worst` can be seen against.
+    judged : int
+        Elements that could be judged.
     """
 
     measured: Floats
@@ -46,6 +50,8 @@ class Quotients:
     verdict: str
     worst: float = 0.0
     reason: str = ""
+    scale: float = 0.0
+    judged: int = 0
 
 
 def step(size: float) -> float:
@@ -109,7 +115,9 @@ def compare(
             measured, off, "cannot tell", reason="no element has finite values on both sides, without a kink"
         )
     worst = float(distance[judged].max()) if judged.any() else float("inf")
-    return Quotients(measured, off, "differs" if off.any() else "agrees", worst)
+    return Quotients(
+        measured, off, "differs" if off.any() else "agrees", worst, "", _largest(gradient), int(judged.sum())
+    )
 
 
 def _largest(x: Floats) -> float:

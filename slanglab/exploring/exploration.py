@@ -10,11 +10,12 @@ import numpy as np
 
 from slanglab.cells.function import SlangFunction, source_of
 from slanglab.errors import SlangLabError
-from slanglab.exploring.arrangement import Arrangement, arrange
+from slanglab.exploring.arrangement import Arrangement
 from slanglab.exploring.descent import Descent, Point
 from slanglab.exploring.differences import Quotients, compare
 from slanglab.exploring.evaluate import Floats, Outcome, Sheet
 from slanglab.exploring.knobs import Axis, ExploreError, Knob
+from slanglab.exploring.reading import arrange
 from slanglab.exploring.saying import call_code
 
 __all__ = ["Exploration", "Form", "Looked"]
@@ -85,6 +86,12 @@ class Exploration:
         self.names: dict[str, str] = {}
         """By axis: the user's variable that holds it."""
         self._adopt(arrange(function, given))
+        if self.compared and self.form == "image":
+            raise ExploreError(
+                self.made.name,
+                "images are not drawn over one another",
+                hint="explore each of them, and link their knobs: e.link(other, name)",
+            )
 
     def _adopt(self, made: Arrangement) -> None:
         self.made = made
@@ -209,7 +216,7 @@ class Exploration:
         return self._point.run(component)
 
     def _compare(self) -> list[tuple[str, Floats]]:
-        if not self.compared or self.form == "image":
+        if not self.compared:
             return []
         if self._others is None:
             self._others = []
@@ -229,6 +236,15 @@ class Exploration:
                 if path in self.knobs:
                     knob.value = self.knobs[path].value
             found.append((sheet.made.name, sheet.value()))
+        return found
+
+    def others_here(self, looked: Looked) -> list[float]:
+        """Return the values of the compared functions at the point that is looked at: of vectors the component that is drawn."""
+        at = tuple(axis.at for axis in reversed(self.axes)) or (0,)
+        found = []
+        for _, value in looked.others:
+            there = np.ravel(value[at])
+            found.append(float(there[(self.component or 0) if there.size > 1 else 0]))
         return found
 
     # ----- differences -----

@@ -101,6 +101,7 @@ def facts(explored: Exploration, looked: Looked, ask: int | None) -> dict[str, A
         "here": {
             "value": [plain(v) for v in np.ravel(here.value)],
             "gradients": {path: plain(float(np.ravel(g)[0])) for path, g in here.gradients.items()},
+            "others": [plain(v) for v in explored.others_here(looked)],
         },
         "differences": explored.differences,
         "quotients": {
@@ -108,7 +109,10 @@ def facts(explored: Exploration, looked: Looked, ask: int | None) -> dict[str, A
                 "verdict": q.verdict,
                 "worst": plain(q.worst),
                 "reason": q.reason,
+                "scale": plain(q.scale),
                 "count": int(q.off.sum()),
+                "judged": q.judged,
+                "elements": q.off.size,
                 "measured": plain(float(q.measured[0])) if q.measured.size == 1 else None,
             }
             for path, q in looked.quotients.items()
@@ -163,11 +167,11 @@ def _plane(explored: Exploration, looked: Looked, meta: dict[str, Any]) -> Array
     }
     meta["missing"] = {"nan": int(np.isnan(value).sum()), "inf": int(np.isinf(value).sum())}
     if explored.form == "field" and all(a.path in looked.gradients for a in explored.axes):
-        columns, rows = (_every(len(a.points), _ARROWS) for a in (across, down))
-        arrays["arrows.x"] = _single(across.points[columns])
-        arrays["arrows.y"] = _single(down.points[rows])
+        few, low = (_every(len(a.points), _ARROWS) for a in (across, down))
+        arrays["arrows.x"] = _single(across.points[few])
+        arrays["arrows.y"] = _single(down.points[low])
         arrays["arrows"] = _single(
-            np.stack([looked.gradients[a.path][np.ix_(rows, columns)] for a in explored.axes])
+            np.stack([looked.gradients[a.path][np.ix_(low, few)] for a in explored.axes])
         )
     if looked.others:
         arrays["others"] = _single(

@@ -22,6 +22,8 @@ _MARGIN = 8
 _STRIPS = 6
 _TEXELS = 128
 _WIDTH_PLANE = 480
+_OTHERS = ("ink2", "inf", "cost", "ok")
+"""Colours of the functions that are compared."""
 
 
 def explorer_text(explored: Exploration, looked: Looked) -> str:
@@ -37,6 +39,8 @@ def explorer_text(explored: Exploration, looked: Looked) -> str:
         at = ", ".join(f"{a.path} = {_number(a.value)}" for a in explored.axes)
         lines.append(f"at {at}:")
     lines.append(f"  value  {', '.join(_number(v) for v in np.ravel(here.value))}")
+    for (name, _), value in zip(looked.others, explored.others_here(looked), strict=True):
+        lines.append(f"  {name}  {_number(value)}")
     width = max((len(path) for path in here.gradients), default=0)
     for path, gradient in here.gradients.items():
         lines.append(
@@ -106,8 +110,13 @@ def _curves(explored: Exploration, looked: Looked) -> Image:
     here = float(place(np.array([axis.value]))[0])
     parts: list[NDArray[np.float64]] = []
     slope = looked.gradients.get(axis.path)
-    top = _band(180, value[take], symmetric=False)
+    others = [(v if v.ndim == 1 else v[:, chosen])[take] for _, v in looked.others]
+    top = _band(180, _spanned(value, others), symmetric=False)
     top.curve(x, value[take], "value", 2.0 * SCALE, False)
+    for i, other in enumerate(others):
+        # What leaves the picture is a gap.
+        inside = np.where((other >= top.low) & (other <= top.high), other, np.nan)
+        top.curve(x, inside, _OTHERS[i % len(_OTHERS)], 1.5 * SCALE, False)
     if slope is not None and np.isfinite(slope[axis.at]) and np.isfinite(value[axis.at]):
         _tangent(top, axis.points, value, slope, axis.at, place)
     parts.append(top.image)
@@ -129,6 +138,17 @@ def _curves(explored: Exploration, looked: Looked) -> Image:
         for i in spaced(at, np.zeros(len(bad))):
             mark(result, _flag(value[bad[i]]), float(at[i]), 14 * SCALE, 12 * SCALE)
     return result
+
+
+def _spanned(value: Floats, others: list[Floats]) -> Floats:
+    """Return the ends of a picture: all of the function's own values, and of others what is not further off than these span."""
+    own, away = value[np.isfinite(value)], np.concatenate([value, *others])
+    away = away[np.isfinite(away)]
+    if own.size == 0 or own.min() == own.max():
+        return np.asarray(away)
+    room = own.max() - own.min()
+    ends: Floats = np.array([max(away.min(), own.min() - room), min(away.max(), own.max() + room)])
+    return ends
 
 
 def _band(height: int, values: Floats, *, symmetric: bool) -> Plot:

@@ -329,9 +329,6 @@ def test_names_and_messages_are_text(open_view):
     hostile = "<img src=x onerror=window.__pwned=1>"
     _notebook, views = open_view(
         "lab",
-        [
-            f"e = sl.explore(w.product, a={{'{hostile}': 1}} if False else (0, 1), b=2.0)\n"
-            f"e._say('{hostile}'); e._notes.append('{hostile}')\ne"
-        ],
+        [f"e = sl.explore(w.product, a=(0, 1), b=2.0)\ne._say('{hostile}'); e._notes.append('{hostile}')\ne"],
     )
     expect(views.first.locator(".note").first).to_contain_text(hostile)

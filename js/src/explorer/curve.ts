@@ -3,11 +3,14 @@
 import { prepare } from "../lib/dom.ts";
 import { ticks, tickText } from "../lib/numbers.ts";
 import { clamp } from "../lib/view.ts";
+import { styleOf } from "./compared.ts";
 import type { Axis, CurveData } from "./data.ts";
 import { dot, extent, nearest, type Token, tickFont, ticksAcross, word } from "./drawing.ts";
 
 const LEFT = 44;
 const RIGHT = 10;
+/** Room for the readout over the curve. */
+const HEAD = 18;
 const TOP = 206;
 const STRIP = 50;
 const GAP = 14;
@@ -38,7 +41,6 @@ export class CurvePlot {
   constructor(
     readonly canvas: HTMLCanvasElement,
     private readonly name: string,
-    private readonly others: string[],
     private readonly axis: Axis,
     private readonly moved: (at: number) => void,
     signal: AbortSignal,
@@ -78,6 +80,11 @@ export class CurvePlot {
   /** The gradient with respect to `path` at the point. */
   gradient(path: string): number | undefined {
     return this.data?.gradients.get(path)?.[this.index];
+  }
+
+  /** Values of the compared functions at the point. */
+  get compared(): number[] {
+    return (this.data?.others ?? []).map((v) => v[this.index] ?? Number.NaN);
   }
 
   /** The mean over the curve of a gradient's size. */
@@ -153,12 +160,21 @@ export class CurvePlot {
     const across = ticks(this.frame.lo, this.frame.hi, Math.max(2, Math.floor((width - LEFT) / 90)));
     ticksAcross(c, across, (v) => this.place(v), height - BOTTOM, [LEFT, right], token);
     // Where it is narrow the readout has the place.
-    if (width >= 470) word(c, `${this.name}(${this.axis.path})`, LEFT + 6, 10, token("value"), token);
+    if (width >= 470 && !data.others.length)
+      word(c, `${this.name}(${this.axis.path})`, LEFT + 6, 10, token("value"), token);
+  }
+
+  /** The values that are shown: all of the function's own, and of the others what is not further off than these span. */
+  private span(data: CurveData): [number, number] {
+    const all = extent([data.value, ...data.others]);
+    const own = extent([data.value]);
+    if (!all || !own || own[0] === own[1]) return all ?? [-1, 1];
+    const room = own[1] - own[0];
+    return [Math.max(all[0], own[0] - room), Math.min(all[1], own[1] + room)];
   }
 
   private scale(data: CurveData): { y(v: number): number } {
-    const found = extent([data.value, ...data.others]) ?? [-1, 1];
-    let [lo, hi] = found;
+    let [lo, hi] = this.span(data);
     // Zero is shown where it is near.
     if (lo > 0 && lo < (hi - lo) / 2) lo = 0;
     if (hi < 0 && -hi < (hi - lo) / 2) hi = 0;
@@ -169,17 +185,17 @@ export class CurvePlot {
     // Halves, so that the span of the largest numbers is finite.
     const half = (hi / 2 - lo / 2) * (1 + 2 * PAD);
     const middle = hi / 2 + lo / 2;
-    return { y: (v) => 8 + (TOP - 12) * (0.5 - (v / 2 - middle / 2) / half) };
+    return { y: (v) => HEAD + (TOP - HEAD - 4) * (0.5 - (v / 2 - middle / 2) / half) };
   }
 
   private drawValue(c: CanvasRenderingContext2D, data: CurveData, token: Token): void {
     const { y } = this.frame;
     const inner = this.width - LEFT - RIGHT;
-    const found = extent([data.value, ...data.others]) ?? [-1, 1];
+    const found = this.span(data);
     const scale = ticks(Math.min(found[0], 0), Math.max(found[1], 0), 4);
     for (const v of scale.values.length > 1 ? scale.values : ticks(found[0], found[1], 4).values) {
       const at = y(v);
-      if (at < 4 || at > TOP - 2) continue;
+      if (at < HEAD || at > TOP - 2) continue;
       c.fillStyle = token("line");
       c.fillRect(LEFT, Math.round(at), inner, 1);
       tickFont(c, token);
@@ -189,26 +205,16 @@ export class CurvePlot {
     }
     c.save();
     c.beginPath();
-    c.rect(LEFT - 1, 0, inner + 2, TOP);
+    c.rect(LEFT - 1, HEAD - 2, inner + 2, TOP - HEAD + 2);
     c.clip();
-    c.setLineDash([5, 4]);
+    this.trace(c, data.x, data.value, y, token("value"), 2);
+    // Over it, so that the dashes are seen where both agree.
     for (const [i, other] of data.others.entries()) {
-      this.trace(c, data.x, other, y, token("ink2"), 1.5);
-      const end = data.x.length - 1;
-      const at = Math.floor(end * (0.8 - 0.12 * i));
-      if (Number.isFinite(other[at]))
-        word(
-          c,
-          this.others[i] ?? "",
-          this.place(data.x[at] ?? 0),
-          y(other[at] ?? 0) - 10,
-          token("ink2"),
-          token,
-          "center",
-        );
+      const { colour, dash } = styleOf(i);
+      c.setLineDash(dash);
+      this.trace(c, data.x, other, y, token(colour), 1.5);
     }
     c.setLineDash([]);
-    this.trace(c, data.x, data.value, y, token("value"), 2);
     c.restore();
     this.marks(c, data, token);
   }
@@ -241,12 +247,15 @@ export class CurvePlot {
 
   /** × where the value is NaN, ∧ and ∨ where it is infinite, at most one in 9 pixels. */
   private marks(c: CanvasRenderingContext2D, data: CurveData, token: Token): void {
-    let free = Number.NEGATIVE_INFINITY;
+    // NaN stands below, the infinities elsewhere: each has its own room.
+    const free = new Map<number, number>();
     for (let i = 0; i < data.x.length; i++) {
       const v = data.value[i] ?? 0;
+      if (Number.isFinite(v)) continue;
       const px = this.place(data.x[i] ?? 0);
-      if (Number.isFinite(v) || px < free) continue;
-      free = px + 9;
+      const row = Number.isNaN(v) ? 0 : Math.sign(v);
+      if (px < (free.get(row) ?? px)) continue;
+      free.set(row, px + 9);
       const py = Number.isNaN(v) ? TOP - 8 : v > 0 ? 24 : TOP - 8;
       const up = v > 0 ? -1 : 1;
       c.beginPath();

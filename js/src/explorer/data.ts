@@ -43,8 +43,13 @@ export interface Info {
 export interface Verdict {
   verdict: string;
   worst: number;
+  /** The largest gradient. */
+  scale: number;
   reason: string;
+  /** Elements that differ, that could be judged, and all. */
   count: number;
+  judged: number;
+  elements: number;
   /** At a point: what the differences give. */
   measured: number;
 }
@@ -53,6 +58,8 @@ export interface Verdict {
 export interface Here {
   value: number[];
   gradients: Map<string, number>;
+  /** Values of the functions that are compared. */
+  others: number[];
 }
 
 export interface Look {
@@ -83,6 +90,8 @@ export interface PlaneData {
   y: Numbers;
   value: Numbers;
   channels: number;
+  /** Of the functions that are compared. */
+  others: Numbers[];
   arrows: { x: Numbers; y: Numbers; dx: Numbers; dy: Numbers } | null;
 }
 
@@ -181,7 +190,11 @@ export function readLook({ meta }: Message): Look {
     code: text(meta.code, 4000),
     ms: number(meta.ms),
     notes: list(meta.notes).map((n) => text(n, 4000)),
-    here: { value: list(here.value).map(number), gradients: numbers(here.gradients) },
+    here: {
+      value: list(here.value).map(number),
+      gradients: numbers(here.gradients),
+      others: list(here.others).map(number),
+    },
     differences: meta.differences === true,
     quotients: new Map(
       quotients
@@ -192,7 +205,10 @@ export function readLook({ meta }: Message): Look {
             verdict: text(v.verdict, 40),
             worst: number(v.worst),
             reason: text(v.reason),
+            scale: number(v.scale),
             count: number(v.count),
+            judged: number(v.judged),
+            elements: number(v.elements),
             measured: number(v.measured),
           };
           return [path, verdict];
@@ -244,7 +260,12 @@ export function readPlane(message: Message): PlaneData | null {
     ax && ay && both && both.length === 2 * n
       ? { x: ax, y: ay, dx: both.subarray(0, n), dy: both.subarray(n) }
       : null;
-  return { x, y, value: value.data, channels, arrows };
+  const size = x.length * y.length;
+  const compared = message.arrays.get("others")?.data;
+  const others: Numbers[] = [];
+  for (let at = 0; channels === 1 && compared && at + size <= compared.length; at += size)
+    others.push(compared.subarray(at, at + size));
+  return { x, y, value: value.data, channels, others, arrows };
 }
 
 export function readPath({ meta, arrays }: Message): Path | null {

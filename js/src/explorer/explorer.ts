@@ -1,11 +1,14 @@
 // The explorer: knobs, the picture that fits the result, what matters at the point, and what is asked of the kernel.
 
 import type { Channel, Message } from "../lib/channel.ts";
-import { chip, h, icon, iconButton, onceAFrame } from "../lib/dom.ts";
-import { ascii, figures, shortest32 } from "../lib/numbers.ts";
+import { h, iconButton, onceAFrame } from "../lib/dom.ts";
+import { figures, shortest32 } from "../lib/numbers.ts";
 import { Pacer } from "../lib/pacer.ts";
 import { palette } from "../lib/theme.ts";
 import { Bars, type Row } from "./bars.ts";
+import { choices, press } from "./choices.ts";
+import { CodeLine } from "./code.ts";
+import { apart, Legend, short } from "./compared.ts";
 import { CurvePlot } from "./curve.ts";
 import { type Info, type Look, readCurve, readLook, readPath, readPlane } from "./data.ts";
 import { Descent } from "./descent.ts";
@@ -13,6 +16,8 @@ import { Dial } from "./dial.ts";
 import { hereTable } from "./here.ts";
 import { Knobs } from "./knobs.ts";
 import { Plane } from "./plane.ts";
+import { showReadout } from "./readout.ts";
+import { duration, noteLines, verdictLines } from "./words.ts";
 
 const NARROW = 620;
 const SIDE = 272;
@@ -48,15 +53,14 @@ export class Explorer {
   private readonly read = h("div", { class: "read" });
   private readonly here = h("div", {});
   private readonly verdict = h("div", { class: "verdict", role: "status" });
-  private readonly code = h("code");
-  private readonly pathCode = h("code");
+  private readonly code = new CodeLine("copy");
+  private readonly pathCode = new CodeLine("copy the descent");
+  private readonly legend: Legend | null = null;
   private readonly body = h("div", { class: "body" });
   private readonly check = h("input", { type: "checkbox" });
-  private readonly spoken = h("output", { class: "spoken", "aria-live": "polite" });
   private readonly pacer: Pacer<Asked>;
   private readonly walks: Pacer<Asked>;
   private readonly component: HTMLElement | null = null;
-  private speaking = 0;
   private readonly redrawSoon = onceAFrame(() => this.draw(this.width));
 
   constructor(
@@ -76,14 +80,7 @@ export class Explorer {
     this.bars = new Bars(info, curve ? this.shown : null, () => this.draw(this.width));
     const [axis] = info.axes;
     if (curve && axis)
-      this.curve = new CurvePlot(
-        this.canvas,
-        this.short,
-        info.compared,
-        axis,
-        (at) => this.looked(at),
-        signal,
-      );
+      this.curve = new CurvePlot(this.canvas, this.short, axis, (at) => this.looked(at), signal);
     else if (info.form === "dial") this.dial = new Dial(this.canvas, this.short);
     else this.plane = new Plane(this.canvas, info, (at, done) => this.pointed(at, done), signal);
     if (info.descends)
@@ -93,13 +90,15 @@ export class Explorer {
       );
     if (info.components > 1 && info.form !== "image" && info.form !== "dial")
       this.component = this.components();
+    if (info.compared.length)
+      this.legend = new Legend(apart([info.name, ...info.compared]), info.form === "field");
     this.build();
     root.addEventListener("keydown", (e) => this.key(e), { signal });
   }
 
   /** The name without its module's: what labels say. */
   private get short(): string {
-    return this.info.name.split(".").pop() || this.info.name;
+    return short(this.info.name);
   }
 
   // ----- layout -----
@@ -157,20 +156,17 @@ export class Explorer {
       gradients || info.form !== "image" ? differences : null,
       this.descent?.curve ?? null,
     );
-    const plot = h("div", { class: "plot" }, this.curve ? this.read : null, this.canvas);
+    const plot = h(
+      "div",
+      { class: "plot" },
+      this.legend?.el ?? null,
+      h("div", { class: "over" }, this.curve ? this.read : null, this.canvas),
+    );
     this.body.classList.toggle("plane", this.plane !== null);
     this.body.hidden = true;
     this.body.append(side, plot);
-    const line = (code: HTMLElement, label: string): HTMLElement =>
-      h(
-        "div",
-        { class: "codeline" },
-        code,
-        iconButton("copy", label, "Copy", () => this.copy(code.textContent ?? "")),
-      );
-    const pathLine = line(this.pathCode, "copy the descent");
-    pathLine.hidden = true;
-    this.root.append(head, this.status, this.body, line(this.code, "copy"), pathLine, this.spoken);
+    this.pathCode.el.hidden = true;
+    this.root.append(head, this.status, this.body, this.code.el, this.pathCode.el);
     // Jupyter takes arrow keys of what is no text field for headings, before they reach it; this keeps them here. It has to stand on
     // the element itself.
     for (const el of this.root.querySelectorAll("input, select, canvas"))
@@ -179,28 +175,16 @@ export class Explorer {
   }
 
   private components(): HTMLElement {
-    const buttons = "xyzw"
-      .slice(0, this.info.components)
-      .split("")
-      .map((letter, i) => {
-        const button = h("button", { type: "button", "aria-pressed": "false" }, letter);
-        button.addEventListener("click", () => this.ask("choose", { component: i }));
-        return button;
-      });
-    return h("span", { class: "seg", role: "group", "aria-label": "component of the result" }, ...buttons);
+    const letters = "xyzw".slice(0, this.info.components).split("");
+    return choices("component of the result", letters, -1, (component) => this.ask("choose", { component }));
   }
 
   private arrowSwitch(): HTMLElement {
-    const buttons = ["arrows", "no arrows"].map((name, i) =>
-      h("button", { type: "button", "aria-pressed": String(i === 0) }, name),
-    );
-    for (const [i, button] of buttons.entries())
-      button.addEventListener("click", () => {
-        for (const [k, b] of buttons.entries()) b.setAttribute("aria-pressed", String(k === i));
-        if (this.plane) this.plane.arrows = i === 0;
-        this.draw(this.width);
-      });
-    return h("span", { class: "seg", role: "group", "aria-label": "arrows" }, ...buttons);
+    return choices("arrows", ["arrows", "no arrows"], 0, (i, group) => {
+      press(group, i);
+      if (this.plane) this.plane.arrows = i === 0;
+      this.draw(this.width);
+    });
   }
 
   /** Take new facts about the same function; false where they need another layout. */
@@ -214,31 +198,12 @@ export class Explorer {
     return true;
   }
 
-  /** What is wrong, and what the kernel warns of. */
   private say(): void {
-    const { info, look } = this;
-    const notes: HTMLElement[] = [];
-    const add = (name: "cross" | "warn" | "unsure" | "lost", colour: string, text: string): void => {
-      const role = colour === "err" ? { role: "alert" } : {};
-      notes.push(
-        h("div", { class: "note", ...role }, h("span", { class: colour }, icon(name)), h("span", {}, text)),
-      );
-    };
-    if (this.gone) add("lost", "dim", "The kernel has gone. This is the last picture; run the cell again.");
-    if (info.trouble) add("cross", "err", info.trouble);
-    if (info.refused) add("unsure", "dim", `Values only: ${info.refused}`);
-    for (const note of look?.notes ?? []) add("warn", "warn", note);
-    const missing = look?.missing;
-    if (missing && missing.nan + missing.inf > 0) {
-      const parts = [missing.nan ? `${missing.nan} NaN` : "", missing.inf ? `${missing.inf} infinite` : ""];
-      add("warn", "nan", `${parts.filter(Boolean).join(" and ")} among the values.`);
-    }
-    this.status.replaceChildren(...notes);
+    this.status.replaceChildren(...noteLines(this.info, this.look, this.gone));
   }
 
   // ----- the kernel -----
 
-  /** Listen to a kernel. */
   start(channel: Channel): void {
     this.channel = channel;
     if (!channel.alive()) this.lost();
@@ -272,7 +237,7 @@ export class Explorer {
   }
 
   private sayWaiting(): void {
-    const slow = this.pacer.pending > SLOW;
+    const slow = !this.gone && this.pacer.pending > SLOW;
     const text = slow ? "waiting: the kernel is busy" : "";
     if (this.wait.textContent !== text) this.wait.textContent = text;
     if (slow) setTimeout(() => this.sayWaiting(), 200);
@@ -321,9 +286,8 @@ export class Explorer {
     this.walks.done();
     this.plane.path = path;
     this.descent?.show(path);
-    this.pathCode.textContent = path.code;
-    const line = this.pathCode.parentElement;
-    if (line) line.hidden = !path.code || path.points.length < 2;
+    this.pathCode.show(path.code);
+    this.pathCode.el.hidden = !path.code || path.points.length < 2;
     this.draw(this.width);
   }
 
@@ -371,23 +335,6 @@ export class Explorer {
     this.descent.once();
   }
 
-  private async copy(text: string): Promise<void> {
-    try {
-      await navigator.clipboard.writeText(ascii(text));
-      this.speak("copied");
-    } catch {
-      this.speak("the browser did not allow copying");
-    }
-  }
-
-  /** Speech, 400 ms after the last change. */
-  private speak(text: string): void {
-    clearTimeout(this.speaking);
-    this.speaking = window.setTimeout(() => {
-      this.spoken.textContent = text;
-    }, 400);
-  }
-
   // ----- drawing -----
 
   draw(width: number): void {
@@ -408,13 +355,15 @@ export class Explorer {
     this.dial?.draw(Math.min(room, 420), token);
     this.descent?.draw(side, token);
     this.showNumbers(look);
-    this.code.textContent = look.code;
-    this.code.title = look.code;
+    if (this.curve) this.legend?.show(this.curve.point?.value, this.curve.compared, token);
+    else
+      this.legend?.show(look.here.value[info.form === "field" ? look.component : 0], look.here.others, token);
+    this.code.show(look.code);
     // The first call of a kind compiles its kernels: that is no change's time.
     const ms = look.ask === null ? Number.NaN : look.ms;
-    if (ms < 1000) this.time.textContent = `${ms.toPrecision(ms < 10 ? 2 : 3)} ms a change`;
-    for (const [i, button] of [...(this.component?.children ?? [])].entries())
-      button.setAttribute("aria-pressed", String(i === look.component));
+    const took = duration(ms);
+    this.time.textContent = took && `${took} a change`;
+    if (this.component) press(this.component, look.component);
   }
 
   private showNumbers(look: Look): void {
@@ -432,31 +381,9 @@ export class Explorer {
       });
     }
     this.bars.show(rows);
-    if (curve) this.showReadout();
+    if (curve && info.axes[0]) showReadout(this.read, this.canvas, info.axes[0], curve.point);
     if (this.plane) this.showHere(look);
-    this.showVerdict(look);
-  }
-
-  private showReadout(): void {
-    const point = this.curve?.point;
-    if (!point) return;
-    const item = (label: (Node | string)[], kind: string, value: number, name: string): HTMLElement[] => [
-      h("span", { class: "dim" }, ...label),
-      h("span", { class: `num ${kind}`, "data-read": name }, figures(value, 4)),
-    ];
-    const slope = point.slope;
-    const sign = slope === undefined ? "" : slope < 0 ? "neg" : "pos";
-    this.read.replaceChildren(
-      ...item([this.info.axes[0]?.path ?? ""], "", point.x, "x"),
-      ...item([chip("value"), "value"], "value", point.value, "value"),
-      ...(slope === undefined ? [] : item(["slope"], sign, slope, "slope")),
-    );
-    const words = [`${this.info.axes[0]?.path} ${figures(point.x, 3)}`, `value ${figures(point.value, 4)}`];
-    if (slope !== undefined) words.push(`slope ${figures(slope, 3)}`);
-    this.canvas.setAttribute("aria-valuetext", words.join(", "));
-    this.canvas.setAttribute("aria-valuenow", String(point.x));
-    this.canvas.setAttribute("aria-valuemin", String(this.info.axes[0]?.low));
-    this.canvas.setAttribute("aria-valuemax", String(this.info.axes[0]?.high));
+    this.verdict.replaceChildren(...(look.differences ? verdictLines(look.quotients) : []));
   }
 
   private showHere(look: Look): void {
@@ -469,34 +396,5 @@ export class Explorer {
       : names.map((p) => look.here.gradients.get(p)).filter((g): g is number => g !== undefined);
     const value = walked ? [path.values[path.values.length - 1] ?? Number.NaN] : look.here.value;
     this.here.replaceChildren(hereTable(names, end ?? this.plane?.at ?? [], value, gradient));
-  }
-
-  private showVerdict(look: Look): void {
-    if (!look.differences) {
-      this.verdict.replaceChildren();
-      return;
-    }
-    const lines: HTMLElement[] = [];
-    const line = (colour: string, name: "check" | "cross" | "unsure", text: string): void => {
-      lines.push(h("div", { class: colour }, icon(name), ` ${text}`));
-    };
-    const all = [...look.quotients];
-    const agreed = all.filter(([, q]) => q.verdict === "agrees");
-    for (const [path, q] of all) {
-      if (q.verdict === "differs") line("err", "cross", `∂${path} differs by up to ${figures(q.worst, 2)}`);
-      else if (q.verdict !== "agrees") {
-        const measured = Number.isFinite(q.measured) ? `, measured ${figures(q.measured, 3)}` : "";
-        line("dim", "unsure", `∂${path} cannot tell: ${q.reason}${measured}`);
-      }
-    }
-    if (agreed.length) {
-      const worst = Math.max(...agreed.map(([, q]) => q.worst));
-      const who =
-        agreed.length === all.length && all.length > 1
-          ? `all ${all.length} agree`
-          : agreed.map(([p]) => `∂${p}`).join(", ") + (agreed.length > 1 ? " agree" : " agrees");
-      line("ok", "check", `${who}, worst ${figures(worst, 2)}`);
-    }
-    this.verdict.replaceChildren(...lines);
   }
 }

@@ -5,14 +5,16 @@ import { prepare } from "../lib/dom.ts";
 import { ticks, tickText } from "../lib/numbers.ts";
 import { tide } from "../lib/tokens.ts";
 import { clamp } from "../lib/view.ts";
+import { lineStyle } from "./compared.ts";
 import { contour, levels } from "./contours.ts";
 import type { Info, Path, PlaneData } from "./data.ts";
 import { dot, extent, nearest, type Token, tickFont, ticksAcross, word } from "./drawing.ts";
 
+/** Room for the labels at the left, at least. */
 const LEFT = 34;
 const BOTTOM = 22;
 const BAR = 32;
-const TOP = 4;
+const TOP = 16;
 const RIGHT = 12;
 /** Half map, half page, so that marks hold on it. */
 const MIX = { light: 0.5, dark: 0.62 };
@@ -24,9 +26,12 @@ export class Plane {
   at: [number, number] = [0, 0];
   path: Path | null = null;
   arrows = true;
+  private left = LEFT;
   private size = { width: 0, height: 0 };
   private readonly texels = document.createElement("canvas");
-  private lines: { level: number; strong: boolean; segments: Path2D }[] = [];
+  private lines: { strong: boolean; segments: Path2D }[] = [];
+  /** Of each compared function its lines at the same levels. */
+  private otherLines: Path2D[] = [];
   private shown = { lo: 0, hi: 1 };
   private made = "";
 
@@ -100,7 +105,7 @@ export class Plane {
 
   private px(x: number): number {
     const [lo, hi] = this.ends("x");
-    return LEFT + ((x - lo) / (hi - lo || 1)) * this.size.width;
+    return this.left + ((x - lo) / (hi - lo || 1)) * this.size.width;
   }
 
   private py(y: number): number {
@@ -112,16 +117,17 @@ export class Plane {
     const [x0, x1] = this.ends("x");
     const [y0, y1] = this.ends("y");
     return [
-      x0 + ((px - LEFT) / this.size.width) * (x1 - x0),
+      x0 + ((px - this.left) / this.size.width) * (x1 - x0),
       y1 - ((py - TOP) / this.size.height) * (y1 - y0),
     ];
   }
 
   draw(width: number, token: Token, theme: "light" | "dark"): void {
-    const { data, info } = this;
+    const { data } = this;
     if (!data || width < 100) return;
     const image = data.channels > 1;
-    const inner = width - LEFT - RIGHT;
+    this.left = this.room(token);
+    const inner = width - this.left - RIGHT;
     const square = image ? data.y.length / data.x.length : 0.74;
     this.size = { width: inner, height: Math.round(Math.min(inner * square, 560)) };
     const { height } = this.size;
@@ -129,10 +135,10 @@ export class Plane {
     this.prepareTexels(data, theme, token);
     c.imageSmoothingEnabled = !image && data.x.length > 24;
     c.imageSmoothingQuality = "high";
-    c.drawImage(this.texels, LEFT, TOP, inner, height);
+    c.drawImage(this.texels, this.left, TOP, inner, height);
     c.save();
     c.beginPath();
-    c.rect(LEFT, TOP, inner, height);
+    c.rect(this.left, TOP, inner, height);
     c.clip();
     if (!image) {
       this.drawLines(c, token);
@@ -143,8 +149,15 @@ export class Plane {
     c.restore();
     this.drawAxes(c, width, token);
     if (!image) this.drawBar(c, TOP + height + BOTTOM, inner, theme, token);
-    word(c, info.axes[1]?.path ?? "", LEFT + 6, TOP + 10, token("ink2"), token);
-    word(c, info.axes[0]?.path ?? "", width - RIGHT - 6, TOP + height - 10, token("ink2"), token, "right");
+  }
+
+  /** How wide the labels of the second axis are. */
+  private room(token: Token): number {
+    const c = this.canvas.getContext("2d");
+    if (!c) return LEFT;
+    tickFont(c, token);
+    const { values, step } = ticks(...this.ends("y"), 6);
+    return Math.max(LEFT, ...values.map((v) => Math.ceil(c.measureText(tickText(v, step)).width) + 11));
   }
 
   /** Paint the grid, one pixel for each point, and find the lines; kept until the numbers or the theme change. */
@@ -184,14 +197,19 @@ export class Plane {
     if (image || ends[0] === ends[1]) return;
     const round = ticks(ends[0], ends[1], 6);
     const { width, height } = this.size;
-    for (const level of levels(round.values, ends[0], ends[1])) {
-      const path = new Path2D();
-      for (const [x0, y0, x1, y1] of contour(data.value, w, h, level)) {
-        path.moveTo(LEFT + (x0 / (w - 1)) * width, TOP + height - (y0 / (h - 1)) * height);
-        path.lineTo(LEFT + (x1 / (w - 1)) * width, TOP + height - (y1 / (h - 1)) * height);
+    const add = (path: Path2D, value: ArrayLike<number>, level: number): void => {
+      for (const [x0, y0, x1, y1] of contour(value, w, h, level)) {
+        path.moveTo(this.left + (x0 / (w - 1)) * width, TOP + height - (y0 / (h - 1)) * height);
+        path.lineTo(this.left + (x1 / (w - 1)) * width, TOP + height - (y1 / (h - 1)) * height);
       }
+    };
+    this.otherLines = data.others.map(() => new Path2D());
+    for (const level of levels(round.values, ends[0], ends[1])) {
+      const segments = new Path2D();
+      add(segments, data.value, level);
       const strong = Math.abs(level / round.step - Math.round(level / round.step)) < 1e-6;
-      this.lines.push({ level, strong, segments: path });
+      this.lines.push({ strong, segments });
+      if (strong) for (const [i, path] of this.otherLines.entries()) add(path, data.others[i] ?? [], level);
     }
   }
 
@@ -201,6 +219,17 @@ export class Plane {
     for (const line of this.lines) {
       c.globalAlpha = line.strong ? 0.5 : 0.25;
       c.stroke(line.segments);
+    }
+    for (const [i, path] of this.otherLines.entries()) {
+      const { colour } = lineStyle(i);
+      c.globalAlpha = 0.7;
+      c.strokeStyle = token("halo");
+      c.lineWidth = 3.5;
+      c.stroke(path);
+      c.globalAlpha = 1;
+      c.strokeStyle = token(colour);
+      c.lineWidth = 1.75;
+      c.stroke(path);
     }
     c.globalAlpha = 1;
   }
@@ -233,6 +262,9 @@ export class Plane {
         const long = clamp(5 + 5 * Math.log10(1 + (99 * size) / most), 4, 15) / (Math.hypot(toX, toY) || 1);
         const [ux, uy] = [toX * long, toY * long];
         const [px, py] = [this.px(field.x[column] ?? 0), this.py(field.y[row] ?? 0)];
+        // Whole arrows only.
+        if (px < this.left + 10 || px > this.left + width - 10 || py < TOP + 10 || py > TOP + height - 10)
+          continue;
         const angle = Math.atan2(uy, ux);
         path.moveTo(px - ux / 2, py - uy / 2);
         path.lineTo(px + ux / 2, py + uy / 2);
@@ -298,7 +330,8 @@ export class Plane {
     if (screen.length < 2) return;
     dot(c, last[0], last[1], 6, token("ink"), token("halo"), 2);
     word(c, "start", first[0] + 10, first[1] - 2, token("ink"), token);
-    const end = last[0] > LEFT + this.size.width - 70 ? ([-10, "right"] as const) : ([10, "left"] as const);
+    const end =
+      last[0] > this.left + this.size.width - 70 ? ([-10, "right"] as const) : ([10, "left"] as const);
     word(c, `step ${screen.length - 1}`, last[0] + end[0], last[1] + 12, token("ink"), token, end[1]);
   }
 
@@ -307,15 +340,25 @@ export class Plane {
     const [x0, x1] = this.ends("x");
     const [y0, y1] = this.ends("y");
     const across = ticks(x0, x1, Math.max(2, Math.floor(this.size.width / 90)));
-    ticksAcross(c, across, (v) => this.px(v), TOP + height, [LEFT, width - RIGHT], token);
+    const names = this.info.axes.map((axis) => axis.path);
+    tickFont(c, token);
+    // The names stand outside like the labels: one over the field, one at the end of the labels below, which give way to it.
+    c.textBaseline = "middle";
+    c.textAlign = "left";
+    c.fillText(names[1] ?? "", 0, 7);
+    c.textBaseline = "top";
+    c.textAlign = "right";
+    c.fillText(names[0] ?? "", width, TOP + height + 7);
+    const end = width - c.measureText(names[0] ?? "").width - 8;
+    ticksAcross(c, across, (v) => this.px(v), TOP + height, [this.left, end - 12], token);
     const down = ticks(y0, y1, Math.max(2, Math.floor(height / 80)));
     tickFont(c, token);
     c.textAlign = "right";
     c.textBaseline = "middle";
     for (const v of down.values) {
       const y = this.py(v);
-      c.fillRect(LEFT - 3, Math.round(y), 3, 1);
-      if (y > TOP + 5 && y < TOP + height - 5) c.fillText(tickText(v, down.step), LEFT - 7, y);
+      c.fillRect(this.left - 3, Math.round(y), 3, 1);
+      if (y > TOP + 5 && y < TOP + height - 5) c.fillText(tickText(v, down.step), this.left - 7, y);
     }
   }
 
@@ -329,20 +372,20 @@ export class Plane {
   ): void {
     const { lo, hi } = this.shown;
     const map = tide();
-    const gradient = c.createLinearGradient(LEFT, 0, LEFT + width, 0);
+    const gradient = c.createLinearGradient(this.left, 0, this.left + width, 0);
     for (let i = 0; i <= 32; i++) gradient.addColorStop(i / 32, css(map, Math.round((i / 32) * 255)));
     c.globalAlpha = MIX[theme];
     c.fillStyle = gradient;
-    c.fillRect(LEFT, top + 2, width, 7);
+    c.fillRect(this.left, top + 2, width, 7);
     c.globalAlpha = 1;
     const scale = ticks(lo, hi, 5);
-    const place = (v: number): number => LEFT + (hi > lo ? (v - lo) / (hi - lo) : 0.5) * width;
+    const place = (v: number): number => this.left + (hi > lo ? (v - lo) / (hi - lo) : 0.5) * width;
     tickFont(c, token);
     c.textAlign = "right";
     c.textBaseline = "top";
     const name = this.info.name.split(".").pop() ?? "";
-    const free = LEFT + width - c.measureText(name).width - 16;
-    c.fillText(name, LEFT + width, top + 16);
+    const free = this.left + width - c.measureText(name).width - 16;
+    c.fillText(name, this.left + width, top + 16);
     c.textAlign = "center";
     for (const v of scale.values) {
       const x = place(v);
