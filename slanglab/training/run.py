@@ -246,9 +246,10 @@ class Recorder(Record):
         now = clock()
         share = _WATCHED if watched else _UNWATCHED
         if self._measuring:
-            # The first look compiles kernels; a single one may have had to wait for the machine.
+            # The first look compiles kernels, and must not put the third one off; a single one may have had to
+            # wait for the machine. So it is the middle one of three, and of two the smaller.
             self._costs = [*self._costs[-2:], self._spent + now - began]
-            cost = sorted(self._costs)[len(self._costs) // 2] if len(self._costs) > 1 else 0.0
+            cost = sorted(self._costs)[(len(self._costs) - 1) // 2] if len(self._costs) > 1 else 0.0
             self._measure_due = now + min(max(_MEASURE, cost / share), _LONGEST)
             self._old = {}
         self._due = now + max(FRAME, (0.0 if self._measuring else now - began) / share)
