@@ -21,14 +21,14 @@ from slanglab.training.states import Kept, State
 from slanglab.training.trouble import Trouble
 from slanglab.training.watching import Silent, Watcher
 
-__all__ = ["Ending", "Recorder"]
+__all__ = ["FRAME", "LOOK_SHARE", "Ending", "Recorder"]
 
 FRAME = 0.05
 """Seconds between two frames at least: 20 a second."""
 
 _MEASURE = 0.1
 _LONGEST = 10.0
-_WATCHED, _UNWATCHED = 0.03, 0.004
+LOOK_SHARE, _UNWATCHED = 0.03, 0.004
 """Shares of a run's time that measuring and showing may take, with and without somebody who looks."""
 
 clock = time.perf_counter
@@ -67,6 +67,7 @@ class Recorder(Record):
         show: Mapping[str, Any] | None = None,
         keep: int = 20,
         check_every: int | None = None,
+        look_share: float = LOOK_SHARE,
         watcher: Watcher | None = None,
     ) -> None:
         if steps < 0:
@@ -81,6 +82,11 @@ class Recorder(Record):
             raise ArgumentError(
                 f"Gradients are checked every step or less often, not every {check_every}.",
                 argument="check_every",
+            )
+        if not 0 < look_share <= 1:
+            raise ArgumentError(
+                f"The share of a run's time for looking is above 0 and at most 1, not {look_share}.",
+                argument="look_share",
             )
         self.name = name
         self.params = dict(params)
@@ -99,6 +105,7 @@ class Recorder(Record):
         self.watcher: Watcher = watcher or Silent()
         self.columns = History(tuple(self.params))
         self._check_every = check_every
+        self._look_share = look_share
         self._losses = Losses()
         self._started = self._due = self._measure_due = 0.0
         self._framing = self._measuring = self._measured = False
@@ -244,11 +251,12 @@ class Recorder(Record):
         # Where nobody looks there is no frame but now and then, to find out whether somebody does.
         self.watcher.frame(self)
         now = clock()
-        share = _WATCHED if watched else _UNWATCHED
+        share = self._look_share if watched else _UNWATCHED
         if self._measuring:
-            # The first look compiles kernels; a single one may have had to wait for the machine.
+            # The first look compiles kernels, and must not put the third one off; a single one may have had to
+            # wait for the machine. So it is the middle one of three, and of two the smaller.
             self._costs = [*self._costs[-2:], self._spent + now - began]
-            cost = sorted(self._costs)[len(self._costs) // 2] if len(self._costs) > 1 else 0.0
+            cost = sorted(self._costs)[(len(self._costs) - 1) // 2] if len(self._costs) > 1 else 0.0
             self._measure_due = now + min(max(_MEASURE, cost / share), _LONGEST)
             self._old = {}
         self._due = now + max(FRAME, (0.0 if self._measuring else now - began) / share)

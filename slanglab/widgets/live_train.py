@@ -11,7 +11,7 @@ from IPython.core.getipython import get_ipython
 
 from slanglab.errors import ArgumentError
 from slanglab.training.parameters import Optimizer, named
-from slanglab.training.run import Recorder
+from slanglab.training.run import LOOK_SHARE, Recorder
 from slanglab.training.running import Run, Steps
 from slanglab.training.watching import Silent, Watcher
 from slanglab.widgets.live import LivePlot
@@ -39,6 +39,7 @@ def train(
     plot: bool | LivePlot = True,
     background: bool = False,
     check_every: int | None = None,
+    look_share: float = LOOK_SHARE,
     interrupt: Literal["return", "raise"] = "return",
     name: str | None = None,
 ) -> Run:
@@ -66,6 +67,9 @@ def train(
     check_every : int, optional
         Look for NaN and infinities in gradients and parameters every so many steps, which waits for the device; by default whenever
         they are measured, a few times a second, and when the loss is not finite.
+    look_share : float
+        Which share of the run's time, above 0 and at most 1, measuring and pictures may take while somebody looks: more for a
+        run that is there to be watched; ten looks a second at most. Without a view it is 0.004 at any rate.
     interrupt : {'return', 'raise'}
         What Interrupt does. The first ends the run between two steps (a step that goes on for a second is interrupted itself):
         'return' returns the run, whose `stopped` is 'interrupted', and the notebook goes on with its next cell; 'raise' raises
@@ -112,6 +116,7 @@ def train(
         show=_shown(show),
         keep=keep,
         check_every=check_every,
+        look_share=look_share,
         watcher=watcher,
     )
     _begin(run, watcher, plot)
@@ -134,6 +139,7 @@ def steps(
     keep: int = 20,
     plot: bool | LivePlot = True,
     check_every: int | None = None,
+    look_share: float = LOOK_SHARE,
     name: str | None = None,
 ) -> Steps:
     """Return an iterator over step numbers with a live plot, for a loop of one's own.
@@ -150,7 +156,7 @@ def steps(
         Where the loss of each step is found, for loops without `log`.
     optimizer : Optimizer, optional
         Whose learning rate the plot's slider sets, and whose parameters are shown; its `step` is the loop's own business.
-    params, show, keep, plot, check_every, name
+    params, show, keep, plot, check_every, look_share, name
         As for `train`. Gradients are measured at `log`, else when a step has ended.
 
     Returns
@@ -168,6 +174,7 @@ def steps(
         show=_shown(show),
         keep=keep,
         check_every=check_every,
+        look_share=look_share,
         watcher=watcher,
     )
     run.optimizer = optimizer

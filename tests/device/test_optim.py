@@ -1,5 +1,7 @@
 """Steps of the optimizers against numpy in float64 and against torch.optim, on every way through the tensors."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from optim_reference import Reference, error, random_hyper, random_problems
@@ -251,3 +253,21 @@ def test_an_optimizer_that_is_dropped_at_once_has_made_its_step(device, rng):
         give(w, np.ones(100_000))
         optim.Adam(w, lr=0.5).step()
         assert np.allclose(w.to_numpy(), -0.5)
+
+
+@pytest.mark.parametrize("kind", WAYS)
+def test_the_compiler_has_nothing_to_say(kind, monkeypatch, device, rng):
+    """What it warns of is written into the notebook of whoever takes the first step on a machine."""
+    like = WAYS[kind] or steps.way(device)
+    # Of a size that nobody used: a kernel out of the cache is not compiled.
+    how = dataclasses.replace(like, chunk=like.group * like.packs * 8 * int(rng.integers(1000, 10**6)))
+    monkeypatch.setattr(steps, "way", lambda _: how)
+    log = slanglab.current().log
+    log.install()
+    log.take()
+    for rule in RULES:
+        t = made(np.ones(5), "float")
+        give(t, np.ones(5))
+        getattr(optim, rule)(t, lr=0.1).step()
+        assert np.all(t.to_numpy() < 1)
+    assert log.take() == []

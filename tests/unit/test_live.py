@@ -270,6 +270,8 @@ def test_a_terminal_gets_a_line() -> None:
         ({"show": [np.zeros(2)] * 7}, "six|6 pictures"),
         ({"keep": -1}, "0 states or more"),
         ({"check_every": 0}, "every step or less"),
+        ({"look_share": 0}, "above 0 and at most 1"),
+        ({"look_share": float("nan")}, "above 0 and at most 1"),
         ({"steps": -1}, "0 steps or more"),
     ],
 )

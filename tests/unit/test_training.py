@@ -16,6 +16,8 @@ import pytest
 
 from slanglab.errors import ArgumentError, SlangLabError
 from slanglab.tensors.sources import Arrays
+from slanglab.training import run as run_module
+from slanglab.training import running as running_module
 from slanglab.training.controls import Controls
 from slanglab.training.flags import flag
 from slanglab.training.interrupts import Deferred
@@ -622,3 +624,31 @@ def test_without_pandas(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(SlangLabError, match="pip install pandas"):
         run.to_pandas()
+
+
+@pytest.mark.parametrize("share", [0.03, 0.1, 0.4])
+def test_looks_take_their_share(monkeypatch, share):
+    """Also after a first picture that had to be compiled: it is counted once, and puts nothing off."""
+    now, looks = [0.0], []
+    for module in (run_module, running_module):
+        monkeypatch.setattr(module, "clock", lambda: now[0], raising=False)
+    watch = Watch()
+    watch.watched = False
+
+    def shown():
+        now[0] += 0.05 if looks else 5.0
+        looks.append(now[0])
+        return Arrays(np.eye(4), None)
+
+    def step(i):
+        watch.watched = True
+        now[0] += 0.01
+        return 1.0
+
+    run = made(step, steps=6000, show={"shown": shown}, watcher=watch, look_share=share)
+    run._run()
+    assert run.stopped == "done"
+    gaps = np.diff(looks)
+    assert gaps.max() < 1.2 * (0.05 / share + 0.05) + 0.1
+    spent = 0.05 * len(gaps) / (looks[-1] - looks[0])
+    assert 0.6 * share / (1 + share) < spent < 1.05 * share
