@@ -254,6 +254,10 @@ class LivePlot(SlangWidget):
         try:
             self.run.restore(content["state"])
             said = f"The parameters are those of step {state.step} again."
+            if state.moments is not None:
+                said = f"The parameters and the optimizer are those of step {state.step} again."
+            elif self.run.optimizer is not None:
+                said += " The optimizer has no load_state_dict: its own state stays."
         except Exception as error:
             said = f"The parameters could not be put back: {error}"
         self.tell("note", {"text": said})

@@ -14,6 +14,7 @@ from slanglab.training.parameters import Optimizer, named
 from slanglab.training.run import Recorder
 from slanglab.training.running import Run, Steps
 from slanglab.training.watching import Silent, Watcher
+from slanglab.widgets import live_figure
 from slanglab.widgets.live import LivePlot
 from slanglab.widgets.progress_text import TextLine
 
@@ -113,6 +114,7 @@ def train(
         keep=keep,
         check_every=check_every,
         watcher=watcher,
+        draw=live_figure.figure,
     )
     _begin(run, watcher, plot)
     if background:
@@ -169,6 +171,7 @@ def steps(
         keep=keep,
         check_every=check_every,
         watcher=watcher,
+        draw=live_figure.figure,
     )
     run.optimizer = optimizer
     _begin(run, watcher, plot)
