@@ -123,7 +123,9 @@ class Look:
         """Record how far the update has moved the parameters."""
         if self._before:
             # The differences are held until they are read.
-            self._changes = {n: difference.difference(plain(self._params[n]), t) for n, t in self._before.items()}
+            self._changes = {
+                n: difference.difference(plain(self._params[n]), t) for n, t in self._before.items()
+            }
             self._moved = {
                 n: self._passes.statistics(sources.source(t, None, False)) for n, t in self._changes.items()
             }

@@ -57,10 +57,9 @@ def put_back(moments: Moments, optimizer: Any) -> None:
     now = optimizer.state_dict()
     arrays = {
         name: {
-            key: np.asarray(one.to_numpy()).reshape(np.shape(now["state"][name][key])) for key, one in own.items()
+            key: np.asarray(one.to_numpy()).reshape(np.shape(now["state"][name][key]))
+            for key, one in own.items()
         }
         for name, own in moments.tensors.items()
     }
-    optimizer.load_state_dict(
-        {**now, "steps": moments.steps, "skipped": moments.skipped, "state": arrays}
-    )
+    optimizer.load_state_dict({**now, "steps": moments.steps, "skipped": moments.skipped, "state": arrays})

@@ -79,7 +79,9 @@ class Record:
     def figure(self) -> Any:
         """Return losses, norms of gradients and their spread as a matplotlib figure; matplotlib has to be installed."""
         if self._draw is None:
-            raise SlangLabError("This run cannot be drawn: it was not made by slanglab.train or slanglab.steps.")
+            raise SlangLabError(
+                "This run cannot be drawn: it was not made by slanglab.train or slanglab.steps."
+            )
         return self._draw(self)
 
     def speed(self) -> float:
