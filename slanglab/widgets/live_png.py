@@ -76,7 +76,7 @@ class _Ink(Plot):
 
 
 def _band(height: int, width: int) -> NDArray[np.float64]:
-    return np.zeros((height, width), np.float32)  # type: ignore[return-value]
+    return np.zeros((height, width), np.float32)
 
 
 def curve(run: Recorder) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
