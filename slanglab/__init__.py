@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from slanglab.tensors.summary import summary
     from slanglab.widgets.explorer import Explorer, explore
+    from slanglab.widgets.flow import Flow, flow
     from slanglab.widgets.inspector import TensorInspector, inspect
     from slanglab.widgets.live import LivePlot
     from slanglab.widgets.live_train import last_training, steps, train
@@ -42,6 +43,7 @@ __all__ = [
     "CompileError",
     "DeviceError",
     "Explorer",
+    "Flow",
     "Lab",
     "LivePlot",
     "SlangLabError",
@@ -52,6 +54,7 @@ __all__ = [
     "current",
     "empty",
     "explore",
+    "flow",
     "full",
     "gradcheck",
     "inspect",
@@ -101,6 +104,7 @@ _HOMES = {
     ),
     "slanglab.tensors.summary": ("summary",),
     "slanglab.widgets.explorer": ("Explorer", "explore"),
+    "slanglab.widgets.flow": ("Flow", "flow"),
     "slanglab.widgets.inspector": ("TensorInspector", "inspect"),
     "slanglab.widgets.live": ("LivePlot",),
     "slanglab.widgets.live_train": ("last_training", "steps", "train"),

@@ -18,6 +18,7 @@ __all__ = [
     "COUNT_MOST",
     "brought",
     "flat_in_all",
+    "free",
     "lent",
     "merged_together",
     "placed",
@@ -61,9 +62,9 @@ def brought(buffer: Any, kind: Any) -> NDArray[Any]:
 
 def lent(device: Any, words: int) -> Any:
     """Return a buffer of that many words or more, kept from an earlier pass if there is one: making one may stop the device."""
-    free = _free(device)
+    kept = _free(device)
     try:
-        return free.pop() if words <= _LENT else room(device, words)
+        return kept.pop() if words <= _LENT else room(device, words)
     except IndexError:
         return room(device, _LENT)
 
@@ -72,15 +73,20 @@ def returned(buffer: Any, words: int) -> NDArray[np.uint32]:
     """Bring the first words of a lent buffer to the host, and keep it for a later pass; after an error it is let go."""
     few = reads.small(buffer, 0, 4 * words)
     found = brought(buffer, np.uint32)[:words] if few is None else few.view(np.uint32)
-    free = _free(buffer.device)
-    if words <= _LENT and len(free) < _KEPT:
-        free.append(buffer)
+    free(buffer, words)
     return found
 
 
+def free(buffer: Any, words: int) -> None:
+    """Keep a lent buffer, of which that many words were asked for, for a later pass."""
+    kept = _free(buffer.device)
+    if words <= _LENT and len(kept) < _KEPT:
+        kept.append(buffer)
+
+
 def _free(device: Any) -> list[Any]:
-    free: list[Any] = kernels.kept(device, ("lent buffers",), list)
-    return free
+    kept: list[Any] = kernels.kept(device, ("lent buffers",), list)
+    return kept
 
 
 def runs(device: Any, count: int, group: int = 0, block: int = 8, most: int = 1024) -> tuple[int, int, int]:

@@ -27,7 +27,19 @@ from slanglab.tensors.launch import (
 from slanglab.tensors.layout import Axes, View
 from slanglab.tensors.records import BINS_MOST, Statistics
 
-__all__ = ["Described", "Told", "both", "describe", "described", "histogram", "parts", "statistics", "tell"]
+__all__ = [
+    "Counted",
+    "Described",
+    "Told",
+    "both",
+    "describe",
+    "described",
+    "histogram",
+    "parts",
+    "statistics",
+    "tell",
+    "tell_histogram",
+]
 
 _GROUP = 128  # threads of a group on a GPU
 _GROUPS = (
@@ -93,9 +105,45 @@ class Told:
     def read(self) -> Statistics:
         """Wait for the groups' partial results, and combine them; once, since the buffer is used again."""
         if self.found is None:
-            return Statistics(0, 0, 0, 0, 0, 0, None, None, None, None)
-        partials = returned(self.found, self.groups * _WORDS).reshape(-1, _WORDS)
-        return _combined(partials, self.form, self.count, self.times)
+            return _NOTHING
+        return self.made(returned(self.found, self.words))
+
+    @property
+    def words(self) -> int:
+        """Words of `found` that are results."""
+        return self.groups * _WORDS
+
+    def made(self, words: NDArray[np.uint32]) -> Statistics:
+        """Combine the groups' partial results, brought by other ways."""
+        if self.found is None:
+            return _NOTHING
+        return _combined(words.reshape(-1, _WORDS), self.form, self.count, self.times)
+
+
+_NOTHING = Statistics(0, 0, 0, 0, 0, 0, None, None, None, None)
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """A histogram being made: what was recorded, until its words are brought."""
+
+    bins: int
+    used: int
+    times: int
+    head: int
+    found: Any
+
+    @property
+    def words(self) -> int:
+        """Words of `found`, results at their end; 0 where nothing had to be recorded."""
+        return 0 if self.found is None else self.head + self.used
+
+    def made(self, words: NDArray[np.uint32]) -> NDArray[np.int64]:
+        """Return the counts."""
+        counts = np.zeros(self.bins, np.int64)
+        if self.found is not None:
+            counts[: self.used] = words[self.head : self.head + self.used].astype(np.int64) * self.times
+        return counts
 
 
 def statistics(device: Any, view: View, over: View | None = None) -> Statistics:
@@ -190,19 +238,33 @@ def _combined(partials: NDArray[np.uint32], form: Format, count: int, times: int
 
 def histogram(device: Any, view: View, bins: Edges) -> NDArray[np.int64]:
     """Return how many elements of a view lie in each bin."""
-    counts = np.zeros(bins.bins, np.int64)
+    told = tell_histogram(device, view, bins, None)
+    return told.made(np.zeros(0, np.uint32) if told.found is None else brought(told.found, np.uint32))
+
+
+def tell_histogram(device: Any, view: View, bins: Edges, encoder: Any) -> Counted:
+    """Record what counts a view's elements in bins; without an encoder it is submitted at once."""
     axes, times = view.all.unordered()
     keys, unbounded = bins.keys(view.form)
     used = len(keys) - 1
     if axes.count == 0 or times == 0 or used == 0:
-        return counts
+        return Counted(bins.bins, 0, 0, 0, None)
     real = np.float64 if view.form.wide else np.float32
     head = np.concatenate([keys.view(np.uint32), np.array(_proposal(bins, view.form), real).view(np.uint32)])
     found = uploaded(device, np.concatenate([head, np.zeros(used, np.uint32)]))
     plan = _plan(device, view, axes, flat_in_all(axes))
-    _count(device, view, plan, found, used, unbounded, bins.scale == "symlog", 0)
-    counts[:used] = brought(found, np.uint32)[len(head) :].astype(np.int64) * times
-    return counts
+    _count(
+        device,
+        view,
+        plan,
+        found,
+        used,
+        unbounded,
+        bins.scale == "symlog",
+        0,
+        **({} if encoder is None else {"command_encoder": encoder}),
+    )
+    return Counted(bins.bins, used, times, len(head), found)
 
 
 def _proposal(bins: Edges, form: Format) -> tuple[float, float, float, float]:

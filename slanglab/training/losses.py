@@ -51,6 +51,8 @@ class Losses:
         ArgumentError
             For anything that is not one number.
         """
+        if type(loss) is float and not self._kept:
+            return loss
         if sources.is_tensor(loss):
             self._record(loss)
             return None

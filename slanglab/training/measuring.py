@@ -6,7 +6,7 @@ All of it is made on the device by the passes of `slanglab.tensors`, for all par
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -22,12 +22,16 @@ from slanglab.tensors.records import Statistics
 __all__ = [
     "BINS",
     "DECADES",
+    "MAGNITUDES",
     "PER_DECADE",
     "Measure",
     "NotFinite",
     "first_not_finite",
+    "folded",
     "gradient",
+    "has_gradient",
     "norm",
+    "plain",
     "spread",
     "update",
 ]
@@ -150,7 +154,7 @@ def has_gradient(tensor: Any) -> bool:
 
 def update(before: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, float | None]:
     """Return |change| / |value before| for each parameter, from copies made before a step; None where the value was zero."""
-    changes = {name: difference.difference(_value(params[name]), copy) for name, copy in before.items()}
+    changes = {name: difference.difference(plain(params[name]), copy) for name, copy in before.items()}
     moved = _statistics(changes)
     olds = _statistics(before)
     ratios: dict[str, float | None] = {}
@@ -160,7 +164,7 @@ def update(before: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, fl
     return ratios
 
 
-def _value(tensor: Any) -> Any:
+def plain(tensor: Any) -> Any:
     """Return a tensor without its gradient: differences are of values alone."""
     if sources.is_tensor(tensor):
         return tensor.detach() if hasattr(tensor, "detach") else tensor
@@ -184,6 +188,10 @@ class _Magnitudes(Edges):
         self.start = self.stop = 0.0
 
 
+MAGNITUDES = _Magnitudes()
+"""`BINS` bins for negative numbers, one around zero, `BINS` for positive ones."""
+
+
 def spread(params: Mapping[str, Any]) -> NDArray[np.float64]:
     """Return which share of all gradients' elements lies in each bin of magnitude.
 
@@ -192,22 +200,27 @@ def spread(params: Mapping[str, Any]) -> NDArray[np.float64]:
     ndarray of float64, shape (60,)
         From 1e-10 to 1e5, four bins a decade. Zeros and smaller numbers are in none, and neither is what is larger: shares are of all.
     """
-    bins = _Magnitudes()
-    half = (bins.bins - 1) // 2
-    counts = np.zeros(half)
+    counts = []
     total = 0
     for tensor in params.values():
         if not has_gradient(tensor):
             continue
         source = sources.source(tensor, None, True)
         if isinstance(source, View):
-            found = measures.histogram(source.storage.device, source, bins)
+            counts.append(measures.histogram(source.storage.device, source, MAGNITUDES))
             total += source.all.count
         else:
-            found = host.histogram(source, bins)
+            counts.append(host.histogram(source, MAGNITUDES))
             total += source.size
-        counts += found[half + 1 :] + found[:half][::-1]
-    return counts / total if total else counts
+    return folded(counts, total)
+
+
+def folded(counts: Sequence[NDArray[np.int64]], total: int) -> NDArray[np.float64]:
+    """Return the shares of magnitudes among `total` elements, from what several tensors have in `MAGNITUDES`."""
+    shares = np.zeros(BINS)
+    for found in counts:
+        shares += found[BINS + 1 :] + found[:BINS][::-1]
+    return shares / total if total else shares
 
 
 # ----- what is not finite -----

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
 
 from slanglab.errors import ArgumentError, SlangLabError
-from slanglab.training import pictures, states
+from slanglab.training import moments, pictures, states
 from slanglab.training.controls import Controls
 from slanglab.training.flags import Flag, flag
 from slanglab.training.history import History
@@ -39,6 +40,7 @@ class Record:
     states: Kept
     measures: dict[str, Measure]
     shots: list[pictures.Shot]
+    _draw: Callable[[Any], Any] | None
 
     def _take_rate(self, rate: float | None) -> None:
         raise NotImplementedError
@@ -73,6 +75,14 @@ class Record:
             raise ArgumentError("A learning rate is a finite number from 0.", argument="lr", given=repr(rate))
         if self.phase == "ended":
             self._take_rate(self.controls.new_rate())
+
+    def figure(self) -> Any:
+        """Return losses, norms of gradients and their spread as a matplotlib figure; matplotlib has to be installed."""
+        if self._draw is None:
+            raise SlangLabError(
+                "This run cannot be drawn: it was not made by slanglab.train or slanglab.steps."
+            )
+        return self._draw(self)
 
     def speed(self) -> float:
         """Return steps a second over the last two seconds of running."""
@@ -120,7 +130,7 @@ class Record:
         self.controls.stop()
 
     def restore(self, i: int = -1) -> State:
-        """Write a kept state into the parameters and their gradients.
+        """Write a kept state into the parameters, their gradients, and the optimizer.
 
         Parameters
         ----------
@@ -130,7 +140,8 @@ class Record:
         Returns
         -------
         State
-            The optimizer's own state (moments, step count) stays what it is.
+            Its `moments` is None where the optimizer has no `state_dict` and `load_state_dict`: then the optimizer's own state stays what
+            it is. Learning rates are never put back.
 
         Raises
         ------
@@ -149,4 +160,6 @@ class Record:
                 hint="train(..., keep=20) keeps up to 20 of them",
             ) from None
         states.put_back(state, self.params)
+        if state.moments is not None and self.optimizer is not None:
+            moments.put_back(state.moments, self.optimizer)
         return state

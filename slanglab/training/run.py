@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from slanglab.errors import ArgumentError
-from slanglab.training import measuring, pictures, states
+from slanglab.training import measuring, moments, pictures, states
 from slanglab.training.controls import Controls
 from slanglab.training.history import History
 from slanglab.training.interrupts import Deferred
+from slanglab.training.looking import Look
 from slanglab.training.losses import Losses
-from slanglab.training.measuring import Measure, NotFinite
+from slanglab.training.measuring import Measure
 from slanglab.training.parameters import Optimizer
 from slanglab.training.record import Ending, Phase, Record
 from slanglab.training.states import Kept, State
-from slanglab.training.trouble import Trouble
+from slanglab.training.trouble import Trouble, located
 from slanglab.training.watching import Silent, Watcher
 
 __all__ = ["FRAME", "LOOK_SHARE", "Ending", "Recorder"]
@@ -26,10 +28,16 @@ __all__ = ["FRAME", "LOOK_SHARE", "Ending", "Recorder"]
 FRAME = 0.05
 """Seconds between two frames at least: 20 a second."""
 
-_MEASURE = 0.1
+_MEASURE = 0.2
 _LONGEST = 10.0
-LOOK_SHARE, _UNWATCHED = 0.03, 0.004
-"""Shares of a run's time that measuring and showing may take, with and without somebody who looks."""
+LOOK_SHARE, _UNWATCHED = 0.012, 0.003
+"""Shares of a run's time that measuring may take, with and without somebody who looks."""
+
+_FRAMES = 0.01
+"""Share of a run's time that frames may take."""
+
+_END = 0.015
+"""Seconds set aside for the last look and the final picture."""
 
 clock = time.perf_counter
 
@@ -69,6 +77,7 @@ class Recorder(Record):
         check_every: int | None = None,
         look_share: float = LOOK_SHARE,
         watcher: Watcher | None = None,
+        draw: Callable[[Any], Any] | None = None,
     ) -> None:
         if steps < 0:
             raise ArgumentError(
@@ -103,6 +112,7 @@ class Recorder(Record):
         self.measures: dict[str, Measure] = {}
         self.shots: list[pictures.Shot] = []
         self.watcher: Watcher = watcher or Silent()
+        self._draw = draw
         self.columns = History(tuple(self.params))
         self._check_every = check_every
         self._look_share = look_share
@@ -110,8 +120,9 @@ class Recorder(Record):
         self._started = self._due = self._measure_due = 0.0
         self._framing = self._measuring = self._measured = False
         self._old: dict[str, Any] = {}
-        self._spread = np.zeros(measuring.BINS)
-        self._spent = 0.0
+        self._looked: Look | None = None
+        self._candidate: State | None = None
+        self._spent = self._ours = 0.0
         self._costs: list[float] = []
         self._interrupt: Deferred | None = None
 
@@ -124,7 +135,8 @@ class Recorder(Record):
             self._complain(before=True)
         if self.show and self.watcher.watched:
             self.shots = pictures.shots(self.show)
-        self._keep(float("nan"))
+        if self.params and self.states.wants:
+            self.states.add(replace(self._state(float("nan")), measures=self.measures))
         self._started = clock()
         self._due = self._started
         self._measure_due = self._started + (0.0 if self.watcher.watched else 0.5)
@@ -164,7 +176,7 @@ class Recorder(Record):
         if self.controls.pending:
             # Single steps are looked at closely.
             self._due = self._measure_due = 0.0
-        return not self.controls.stopping
+        return not self.controls.stopping and self.trouble is None
 
     def _take_rate(self, rate: float | None) -> None:
         if rate is not None and self.optimizer is not None:
@@ -181,6 +193,11 @@ class Recorder(Record):
         if self._measuring:
             self._old = states.copied(self.params, gradients=False)[0]
             self._spent = clock() - now
+
+    @property
+    def _plain(self) -> bool:
+        """Whether a step's loss, as a number, is all there is to note."""
+        return not (self._framing or self._check_every or self._losses.waiting)
 
     def _record(self, loss: Any, known: bool = True) -> bool:
         """Note the loss of a step; tell whether all is finite as far as it is known."""
@@ -212,82 +229,115 @@ class Recorder(Record):
         return True
 
     def _look(self) -> bool:
-        """Measure gradients before the update, if it is time; tell whether they are finite."""
+        """Measure before the update, if it is time; tell whether gradients are finite as far as that is known at once."""
         due = self._measuring and not self._measured
-        if not due and not (self._check_every and (self.done + 1) % self._check_every == 0):
+        check = bool(self._check_every and (self.done + 1) % self._check_every == 0)
+        if not due and not check:
             return True
         began = clock()
-        self._measured = self._measured or due
-        self.measures = measuring.gradient(self.params)
-        if any(m.bad or m.bad_value for m in self.measures.values()):
-            self._not_finite(self.done, None)
-            return False
         if due:
-            self._spread = measuring.spread(self.params)
+            if not self._look_back():
+                return False
+            self._measured = True
+            self._looked = Look(self.params, self._old, self.done)
             self._spent += clock() - began
+        if check or not (self._looked is not None and self._looked.waits):
+            self.measures = measuring.gradient(self.params)
+            if any(m.bad or m.bad_value for m in self.measures.values()):
+                self._looked = None
+                self._not_finite(self.done, None)
+                return False
+        return True
+
+    def _look_back(self, judge: bool = True) -> bool:
+        """Read what was measured some steps ago; tell whether it is finite."""
+        look, candidate = self._looked, self._candidate
+        self._looked = self._candidate = None
+        if look is None:
+            return True
+        measures, spread = look.read()
+        if any(m.bad or m.bad_value for m in measures.values()):
+            if judge:
+                self.measures = measures
+                self._not_finite(look.step, None)
+            return False
+        self.measures = measures
+        self.columns.measure(look.step, measures, spread)
+        # A ratio that is not finite: the update has spoiled the values that the state would keep.
+        if candidate is not None and all(np.isfinite(m.update or 0.0) for m in measures.values()):
+            self.states.add(replace(candidate, measures=measures))
         return True
 
     def _not_finite(self, step: int, loss: float | None) -> None:
         """Find out what is not finite first."""
+        if loss is not None:
+            self._look_back(judge=False)
         if self.params and loss is not None:
             self.measures = measuring.gradient(self.params)
-        found = measuring.first_not_finite(self.params)
         late = self.done - step
         intact = late == 0 and not any(m.bad_value for m in self.measures.values())
-        if found is None:
-            kind = "NaN" if loss is None or np.isnan(loss) else "+Inf" if loss > 0 else "-Inf"
-            found = NotFinite("loss", None, 1, kind)
+        found = located(self.params, self.measures, loss)
         kept = self.states[-1].step if len(self.states) else None
         self.trouble = Trouble(step, found, intact, kept, late, loss is not None)
 
-    def _after(self) -> None:
-        """Show a step that is done, if it is time."""
+    def _after(self) -> bool:
+        """Show a step that is done, if it is time; tell whether what was measured is finite."""
         if not self._framing:
-            return
+            return True
         began = clock()
         watched = self.watcher.watched
+        fine = self._look_back() if not self._measuring else True
         if self._measuring:
-            self._note()
+            fine = self._note()
+        looked = clock()
         # Where nobody looks there is no frame but now and then, to find out whether somebody does.
-        self.watcher.frame(self)
+        if fine:
+            self.watcher.frame(self)
         now = clock()
-        share = self._look_share if watched else _UNWATCHED
         if self._measuring:
+            self._old = {}
             # The first look compiles kernels, and must not put the third one off; a single one may have had to
             # wait for the machine. So it is the middle one of three, and of two the smaller.
-            self._costs = [*self._costs[-2:], self._spent + now - began]
+            spent = self._spent + looked - began
+            self._costs = [*self._costs[-2:], spent]
             cost = sorted(self._costs)[(len(self._costs) - 1) // 2] if len(self._costs) > 1 else 0.0
-            self._measure_due = now + min(max(_MEASURE, cost / share), _LONGEST)
-            self._old = {}
-        self._due = now + max(FRAME, (0.0 if self._measuring else now - began) / share)
+            self._ours += min(spent, 4 * cost)
+            share = self._look_share if watched else _UNWATCHED
+            due = self._started + (self._ours + cost + (_END if watched else 0.0)) / share
+            self._measure_due = min(max(now + _MEASURE, due), now + _LONGEST)
+        self._due = now + max(FRAME, (now - looked) / _FRAMES)
         if not watched:
-            self._due = min(max(self._due, now + 10 * FRAME), self._measure_due)
+            self._due = min(max(self._due, now + 10 * FRAME), max(self._measure_due, now + FRAME))
         self._framing = self._measuring = False
+        return fine
 
-    def _note(self) -> None:
-        """Finish what was measured, keep the state, and take the pictures."""
-        if self.params:
-            if self._old:
-                ratios = measuring.update(self._old, self.params)
-                self.measures = {
-                    name: Measure(m.gradient, ratios.get(name), m.bad, m.bad_value)
-                    for name, m in self.measures.items()
-                }
-            self.columns.measure(self.done - 1, self.measures, self._spread)
+    def _note(self) -> bool:
+        """Finish what is measured, as far as that takes no waiting, and take the pictures; tell whether all is finite."""
+        # What was measured before and not read since.
+        look, self._looked = self._looked, None
+        if look is not None:
+            look.updated()
+            self._looked = look
         if self.show and (self.watcher.watched or self.states.wants):
             self.shots = pictures.shots(self.show)
-        self._keep(self.loss)
+        self._propose(self.loss)
+        return look is None or look.waits or self._look_back()
 
-    def _keep(self, loss: float) -> None:
-        # A state is known to be finite only where its gradients and values were looked at, and no loss waits to be read.
+    def _propose(self, loss: float) -> None:
+        """Copy the state: it is kept when it is known to be finite."""
+        # No loss may wait to be read.
         if self.params and self.states.wants and self._losses.waiting == 0:
-            self.states.add(
-                State(self.done, loss, *states.copied(self.params), self.measures, tuple(self.shots))
-            )
+            self._candidate = self._state(loss)
+
+    def _state(self, loss: float) -> State:
+        """Copy everything as it is now."""
+        own = moments.kept(self.optimizer, states.twin)
+        return State(self.done, loss, *states.copied(self.params), {}, tuple(self.shots), own)
 
     def _show_all(self) -> None:
         """Show everything as it is now: before a pause, and at the end."""
         self._flush()
+        self._look_back()
         self._framing = False
         self.watcher.frame(self)
 
@@ -298,12 +348,13 @@ class Recorder(Record):
         try:
             if self._losses.waiting and not self._flush() and how != "error":
                 how = "nan"
+            if self.trouble is None and how != "error" and not self._look_back():
+                how = "nan"
             last = self.columns.measured.view()
             if how not in ("nan", "error") and self.done and (not len(last) or last[-1] != self.done - 1):
                 self._last_look()
             elif how == "nan":
-                self._spread = measuring.spread(self.params)
-                self.columns.measure(self.done, self.measures, self._spread)
+                self.columns.measure(self.done, self.measures, measuring.spread(self.params))
                 self.shots = pictures.shots(self.show)
         except Exception as error:
             # The device may be gone; what is on the host is kept and shown.
@@ -317,32 +368,35 @@ class Recorder(Record):
         self.watcher.finish(self)
 
     def _last_look(self) -> None:
+        self._old = {}
+        known = self.measures
         if self.params:
-            # The update of the last step was not looked at: the one before stays, in the view alone.
-            self._old = {}
-            known = self.measures
-            self.measures = measuring.gradient(self.params)
-            if any(m.bad_value for m in self.measures.values()):
-                return
-            self._spread = measuring.spread(self.params)
-        self._note()
-        if self.params:
-            self.measures = {
-                name: Measure(m.gradient, known[name].update, m.bad, m.bad_value)
-                for name, m in self.measures.items()
-            }
+            look = Look(self.params, {}, self.done - 1)
+            self._looked = look
+        if self.show and (self.watcher.watched or self.states.wants):
+            self.shots = pictures.shots(self.show)
+        self._propose(self.loss)
+        if not self._look_back(judge=False):
+            return
+        # The update of the last step was not looked at: the one before stays, in the view alone.
+        self.measures = {
+            name: replace(m, update=known[name].update) if name in known else m
+            for name, m in self.measures.items()
+        }
 
     # ----- the loop -----
 
     def _go(self, body: Callable[[int], Any]) -> Generator[float, None, None]:
         """Do all steps; yield now and then, with seconds to wait before going on."""
         optimizer, controls, total = self.optimizer, self.controls, self.total
+        columns = self.columns
+        add_loss, add_time, add_rate = columns.loss.append, columns.time.append, columns.rate.append
         try:
             self._begin()
             pause = clock() + FRAME / 2
             while self.done < total:
                 if controls.pending and not (yield from self._pauses()):
-                    self._end("stopped")
+                    self._end("stopped" if self.trouble is None else "nan")
                     return
                 now = clock()
                 if now >= pause:
@@ -355,14 +409,22 @@ class Recorder(Record):
                     self._before()
                 if optimizer is not None:
                     optimizer.zero_grad()
-                if not (self._record(body(self.done)) and self._look()):
+                loss = body(self.done)
+                if type(loss) is float and loss - loss == 0 and self._plain:
+                    # Most steps: nothing is looked at. Every call here counts, since a step leaves no cache warm.
+                    add_loss(loss)
+                    add_time(clock() - self._started)
+                    if optimizer is not None:
+                        add_rate(optimizer.lr)
+                elif not (self._record(loss) and self._look()):
                     self._end("nan")
                     return
                 if optimizer is not None:
                     optimizer.step()
                 self.done += 1
-                if self._framing:
-                    self._after()
+                if self._framing and not self._after():
+                    self._end("nan")
+                    return
             self._end("done")
         except KeyboardInterrupt:
             self._end("interrupted")

@@ -172,7 +172,7 @@ class Steps(Recorder):
                         self.watcher.poll()
                         self.controls.wait(seconds)
                     if not go_on:
-                        self._close("stopped")
+                        self._close("stopped" if self.trouble is None else "nan")
                         return
                 now = clock()
                 if now >= self._due:

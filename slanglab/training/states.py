@@ -11,8 +11,9 @@ import numpy as np
 from slanglab.errors import ArgumentError
 from slanglab.tensors import sources
 from slanglab.training.measuring import Measure
+from slanglab.training.moments import Moments
 
-__all__ = ["Kept", "State", "copied", "put_back"]
+__all__ = ["Kept", "State", "copied", "put_back", "twin"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +31,8 @@ class State:
     measures : dict of str to Measure
     pictures : list
         What was shown then, as the view draws it.
+    moments : Moments or None
+        The optimizer's own state; None where there is no optimizer, or it has no `state_dict` and `load_state_dict`.
     """
 
     step: int
@@ -38,6 +41,7 @@ class State:
     gradients: dict[str, Any]
     measures: Mapping[str, Measure] = field(default_factory=dict)
     pictures: Sequence[Any] = ()
+    moments: Moments | None = None
 
     def __repr__(self) -> str:
         return f"State(step={self.step}, loss={self.loss:.6g}, {', '.join(self.values)})"
@@ -96,10 +100,10 @@ def copied(params: Mapping[str, Any], *, gradients: bool = True) -> tuple[dict[s
     slopes: dict[str, Any] = {}
     for name, tensor in params.items():
         if sources.is_tensor(tensor):
-            values[name] = _twin(tensor)
+            values[name] = twin(tensor)
             found = sources.gradient_of(tensor) if gradients else None
             if found is not None:
-                slopes[name] = _twin(found[0])
+                slopes[name] = twin(found[0])
         else:
             both = sources.arrays(tensor)
             values[name] = np.array(both.value)
@@ -108,7 +112,7 @@ def copied(params: Mapping[str, Any], *, gradients: bool = True) -> tuple[dict[s
     return values, slopes
 
 
-def _twin(tensor: Any) -> Any:
+def twin(tensor: Any) -> Any:
     """Return a tensor of the same numbers, in a buffer of its own that is laid out the same way."""
     import slangpy as spy
 

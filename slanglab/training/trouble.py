@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from slanglab.training.measuring import NotFinite
+from slanglab.training.measuring import Measure, NotFinite, first_not_finite
 
-__all__ = ["Trouble"]
+__all__ = ["Trouble", "located"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,8 @@ class Trouble:
         elif self.late > 0:
             steps = "1 step" if self.late == 1 else f"{self.late} steps"
             said = f"It was noticed {steps} later, since the loss is a tensor that is read now and then."
+            if not self.by_loss:
+                said = f"It was noticed {steps} later; check_every=1 stops before the update."
         else:
             said = (
                 "Some parameters are not finite any more; check_every=1 stops before the update that does it."
@@ -62,3 +67,18 @@ class Trouble:
 
     def __str__(self) -> str:
         return f"{self.title} {self.text}"
+
+
+def located(params: Mapping[str, Any], measures: Mapping[str, Measure], loss: float | None) -> NotFinite:
+    """Return what is not finite first: of gradients, then of parameters, else the loss that was given."""
+    found = first_not_finite(params)
+    if found is not None:
+        return found
+    spoiled = next((n for n, m in measures.items() if m.bad or m.bad_value), None)
+    if loss is None and spoiled is not None:
+        # It was there when it was measured, and has been overwritten since.
+        measure = measures[spoiled]
+        name = f"{spoiled}.grad" if measure.bad else spoiled
+        return NotFinite(name, None, measure.bad or measure.bad_value, "NaN or infinity")
+    kind = "NaN" if loss is None or math.isnan(loss) else "+Inf" if loss > 0 else "-Inf"
+    return NotFinite("loss", None, 1, kind)

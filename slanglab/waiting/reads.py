@@ -7,7 +7,7 @@ then ask whether the device is still there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,7 +16,7 @@ import slangpy as spy
 from slanglab.waiting.marks import copies_block
 from slanglab.waiting.watch import State, Watched, before_copy, explain_loss, of, told
 
-__all__ = ["SMALL", "around", "small"]
+__all__ = ["SMALL", "Later", "around", "small"]
 
 SMALL = 1 << 16
 """Bytes up to which a read goes through a buffer of ours."""
@@ -77,6 +77,47 @@ def _staging(device: spy.Device, size: int) -> spy.Buffer | None:
         if gone is not None:
             raise gone from error
         return None  # a backend without such memory
+
+
+class Later:
+    """Parts of buffers that are copied out behind what an encoder holds: read when they are wanted, without a submit of their own.
+
+    Parameters
+    ----------
+    device : slangpy.Device
+    encoder : slangpy.CommandEncoder
+        Submitted here.
+    parts : sequence of (slangpy.Buffer, int)
+        How many bytes from the start of each, a multiple of four.
+    """
+
+    def __init__(self, device: spy.Device, encoder: Any, parts: Sequence[tuple[spy.Buffer, int]]) -> None:
+        self._parts = list(parts)
+        self._watched = of(device)
+        total = sum(size for _, size in self._parts)
+        self._staging = _staging(device, total) if total else None
+        if self._staging is not None:
+            before_copy(device)
+            at = 0
+            for buffer, size in self._parts:
+                encoder.copy_buffer(self._staging, at, buffer, 0, size)
+                at += size
+        self._mark = self._watched.mark(int(told(device.submit_command_buffer, encoder.finish())))
+
+    def read(self) -> list[np.ndarray[Any, Any]]:
+        """Return the bytes of each part; waits if the device has not come so far.
+
+        Raises
+        ------
+        DeviceGoneError, WaitInterrupted
+        """
+        if self._staging is None:
+            return [
+                np.frombuffer(buffer.to_numpy().tobytes(), np.uint8)[:size] for buffer, size in self._parts
+            ]
+        self._watched.until(self._mark)
+        whole = np.frombuffer(_own_to_numpy(self._staging).tobytes(), np.uint8)
+        return np.split(whole, np.cumsum([size for _, size in self._parts])[:-1])
 
 
 def around(device: spy.Device, read: Callable[[], T]) -> T:

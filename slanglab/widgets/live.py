@@ -14,7 +14,7 @@ from IPython.core.getipython import get_ipython
 
 from slanglab.errors import SlangLabError
 from slanglab.training.run import Recorder
-from slanglab.widgets import live_figure, outputs, polling
+from slanglab.widgets import live_figure, live_png, outputs, polling
 from slanglab.widgets.live_frames import describe, news, shot_arrays
 from slanglab.widgets.raster import SCALE
 from slanglab.widgets.transport import GATE_SECONDS, SlangWidget
@@ -149,7 +149,7 @@ class LivePlot(SlangWidget):
             metadata.update(more)
         data.pop("text/html", None)
         data["text/plain"] = self.text
-        if self.run is not None and (image := live_figure.png(self.run)) is not None:
+        if self.run is not None and (image := live_png.png(self.run)) is not None:
             data["image/png"] = base64.b64encode(image).decode("ascii")
             width, height = (int.from_bytes(image[at : at + 4], "big") // SCALE for at in (16, 20))
             metadata["image/png"] = {"width": width, "height": height}
@@ -254,6 +254,10 @@ class LivePlot(SlangWidget):
         try:
             self.run.restore(content["state"])
             said = f"The parameters are those of step {state.step} again."
+            if state.moments is not None:
+                said = f"The parameters and the optimizer are those of step {state.step} again."
+            elif self.run.optimizer is not None:
+                said += " The optimizer has no load_state_dict: its own state stays."
         except Exception as error:
             said = f"The parameters could not be put back: {error}"
         self.tell("note", {"text": said})

@@ -14,6 +14,7 @@ from slanglab.training.parameters import Optimizer, named
 from slanglab.training.run import LOOK_SHARE, Recorder
 from slanglab.training.running import Run, Steps
 from slanglab.training.watching import Silent, Watcher
+from slanglab.widgets import live_figure
 from slanglab.widgets.live import LivePlot
 from slanglab.widgets.progress_text import TextLine
 
@@ -91,8 +92,9 @@ def train(
 
     Notes
     -----
-    A run ends at the first step whose loss, gradient or parameter is not finite, before the update: `run.trouble` names tensor and
-    index, and `run.restore()` puts back the last good state.
+    A run ends at the first step whose loss is not finite, before the update. Gradients and parameters are looked at now and then, without
+    waiting for the device, so that one that is not finite may end the run some steps later; with `check_every=1` at once, before the
+    update. `run.trouble` names tensor, index and step, and `run.restore()` puts back the last good state.
 
     On ipykernel 6 a busy cell gets no messages of the browser; they are fetched between steps, forty times a second at most, so that the
     buttons act when the running step has ended. `background=True` does without that.
@@ -118,6 +120,7 @@ def train(
         check_every=check_every,
         look_share=look_share,
         watcher=watcher,
+        draw=live_figure.figure,
     )
     _begin(run, watcher, plot)
     if background:
@@ -176,6 +179,7 @@ def steps(
         check_every=check_every,
         look_share=look_share,
         watcher=watcher,
+        draw=live_figure.figure,
     )
     run.optimizer = optimizer
     _begin(run, watcher, plot)

@@ -22,6 +22,8 @@ __all__ = [
     "TALLEST",
     "Image",
     "Plot",
+    "covered",
+    "ink",
     "levels",
     "mark",
     "palette",
@@ -80,8 +82,8 @@ _NAMED = ("paper", "wash2", "nan", "inf", "line")
 _STEPS = {"tide": 120, "poles": 121}
 
 
-def _color(name: str) -> NDArray[np.uint8]:
-    """Return a token of the light page as sRGB."""
+def ink(name: str) -> NDArray[np.uint8]:
+    """Return a token of the light page, or `paper`, as sRGB of shape (3,)."""
     text = "#ffffff" if name == "paper" else look.tokens()["colors"][name][0]
     return np.array([int(text[i : i + 2], 16) for i in (1, 3, 5)], np.uint8)
 
@@ -89,7 +91,7 @@ def _color(name: str) -> NDArray[np.uint8]:
 @cache
 def palette() -> NDArray[np.uint8]:
     """Return the colours of pictures, shape (n, 3): the named ones, then both maps in steps."""
-    parts = [np.stack([_color(name) for name in _NAMED])]
+    parts = [np.stack([ink(name) for name in _NAMED])]
     for name, steps in _STEPS.items():
         parts.append(look.colormap(name)[np.rint(np.linspace(0, 255, steps)).astype(np.intp)])
     return np.concatenate(parts)
@@ -97,7 +99,7 @@ def palette() -> NDArray[np.uint8]:
 
 def _ink(image: Image, name: str) -> Any:
     """Return what paints an image: an index, or a colour where it is sRGB."""
-    return _NAMED.index(name) if image.ndim == 2 else _color(name)
+    return _NAMED.index(name) if image.ndim == 2 else ink(name)
 
 
 def levels(t: NDArray[np.float64], map_name: str) -> Image:
@@ -211,6 +213,27 @@ def srgb(colors: NDArray[np.float32]) -> Image:
 # ----- curves -----
 
 
+def covered(
+    height: int, top: NDArray[np.float64], bottom: NDArray[np.float64]
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]:
+    """Return the pixels between two heights in each of some columns: rows, columns, and which part of each is covered.
+
+    Parameters
+    ----------
+    height : int
+        Rows there are.
+    top, bottom : ndarray of float64, shape (columns,)
+        From the top; nothing lies between where `bottom` is not the greater one.
+    """
+    first = np.floor(np.clip(top, 0, height)).astype(np.intp)
+    counts = np.maximum(np.ceil(np.clip(bottom, 0, height)).astype(np.intp) - first, 0)
+    counts[~(bottom > top)] = 0
+    column = np.repeat(np.arange(len(counts)), counts)
+    row = np.arange(len(column)) - np.repeat(np.cumsum(counts) - counts - first, counts)
+    cover = np.minimum(row + 1.0, bottom[column]) - np.maximum(row, top[column])
+    return row, column, np.clip(cover, 0, 1)
+
+
 @dataclass
 class Plot:
     """A band of an image with a vertical scale; blends strokes and areas with their coverage of each pixel."""
@@ -237,12 +260,12 @@ class Plot:
         opacity: float,
     ) -> None:
         """Fill between two heights in each of some columns."""
-        rows = np.arange(self.image.shape[0])[:, None] + 0.5
-        cover = np.minimum(rows + 0.5, bottom) - np.maximum(rows - 0.5, top)
+        row, column, cover = covered(self.image.shape[0], top, bottom)
         # Sixteen steps of coverage look the same as all, and leave few enough colours for a palette.
-        alpha = (np.rint(np.clip(cover, 0, 1) * 16) / 16 * opacity)[..., None]
+        alpha = (np.rint(cover * 16) / 16 * opacity)[:, None]
         part = self.image[:, columns]
-        part += alpha * (_color(color).astype(np.float64) - part)
+        before = part[row, column]
+        part[row, column] = before + alpha * (ink(color).astype(np.float64) - before)
 
     def curve(
         self, x: NDArray[np.float64], v: NDArray[np.float64], color: str, width: float, area: bool

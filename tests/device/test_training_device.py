@@ -241,3 +241,70 @@ def test_calls_from_four_threads_beside_a_run(module, rng):
         thread.join()
     assert run.stopped == "done"
     assert wrong == []
+
+
+@pytest.mark.parametrize("kind", ["Adam", "SGD", "LBFGS"])
+def test_restore_puts_back_the_optimizer(device, rng, kind):
+    target = rng.normal(size=7).astype(np.float32)
+    w = sl.zeros((7,), grad=True)
+    options = {"SGD": {"momentum": 0.9}}.get(kind, {})
+    optimizer = getattr(sl.optim, kind)({"w": w}, lr=0.05, **options)
+
+    def step(i=0):
+        off = w.to_numpy() - target
+        sl.assign(w.grad, off)
+        return float((off**2).sum())
+
+    if kind == "LBFGS":
+
+        class Closed:
+            """What `train` drives: LBFGS evaluates the loss itself."""
+
+            params = optimizer.params
+            lr = 1.0
+            zero_grad = staticmethod(optimizer.zero_grad)
+            state_dict, load_state_dict = optimizer.state_dict, optimizer.load_state_dict
+
+            def step(self):
+                optimizer.step(step)
+
+        driven = Closed()
+    else:
+        driven = optimizer
+    run = sl.train(step, steps=6, optimizer=driven, plot=False, keep=30)
+    kept = run.states[-1]
+    assert kept.step == 6
+    after = []
+    for _ in range(2):
+        for _ in range(4):
+            driven.zero_grad()
+            step()
+            driven.step()
+        after.append(w.to_numpy().copy())
+        state = run.restore()
+        assert state.moments is not None
+        assert np.array_equal(w.to_numpy(), kept.values["w"].to_numpy())
+        assert optimizer.steps == 6
+    # The same way again from the same point: moments and step count were put back.
+    assert np.array_equal(after[0], after[1])
+    assert not np.array_equal(after[0], kept.values["w"].to_numpy())
+
+
+def test_a_gradient_that_was_not_finite_when_it_was_measured(device):
+    w = sl.zeros((5,), grad=True)
+
+    def step(i):
+        sl.assign(w.grad, np.array([0, 1, np.nan if i == 0 else 1, 1, 1], np.float32))
+        return 1.0
+
+    # The first step is looked at, and what was found is read some steps later; the gradient is fine again then.
+    run = run_of(step, params={"w": w}, steps=10**6)
+    assert run.stopped == "nan"
+    assert run.trouble.step == 0
+    assert run.trouble.late >= 1
+    assert run.trouble.what.name == "w.grad"
+    assert run.trouble.what.count == 1
+    assert "check_every=1 stops before the update" in str(run.trouble)
+    run = run_of(step, params={"w": w}, steps=3, check_every=1)
+    assert run.trouble.what.place() == "w.grad[2]"
+    assert run.done == 0
