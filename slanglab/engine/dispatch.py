@@ -168,6 +168,8 @@ def _submit(target: Target, ready: Prepared, details: Details) -> Any:
 
 def _go(target: Target, ready: Prepared, details: Details, encoder: Any = None) -> Any:
     """Run the kernel, or append it to an encoder; whatever fails on the way is an error that says what to do."""
+    if any(type(v) is np.ndarray for v in ready.values.values()):
+        waiting.before_copy(target.device)
     try:
         return routes.go(target, ready, details, encoder)
     except KernelRefusedError as error:

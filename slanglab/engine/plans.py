@@ -20,6 +20,7 @@ import numpy as np
 import slangpy as spy
 from slangpy.core.native import get_value_signature
 
+from slanglab import waiting
 from slanglab.device import is_software
 from slanglab.engine.control import Control
 from slanglab.engine.parameters import Parameter
@@ -81,6 +82,8 @@ class Plan:
         It as one function, once it was used often.
     reads : bool
         True where the result is a tensor that is to be read as a numpy array.
+    uploads : bool
+        True where slangpy copies an array to the device in a way that waits for it natively.
     """
 
     node: Any
@@ -92,9 +95,12 @@ class Plan:
     uses: int = 0
     written: Quick | None = None
     reads: bool = False
+    uploads: bool = False
 
     def run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Make a call, and leave what its report needs."""
+        if self.uploads:
+            self.wait()
         started = time.perf_counter()
         positional, named = self.converted(args, kwargs) if self.whole else (args, kwargs)
         if self.reads:
@@ -106,6 +112,10 @@ class Plan:
             result, trace = self.route.run(positional, named)
             self.control.last = trace, time.perf_counter() - started, (), {}
         return result.to_numpy() if self.reads else result
+
+    def wait(self) -> None:
+        """Wait until the device is idle, in a way that Interrupt ends."""
+        waiting.wait(self.node.module.device)
 
     def converted(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any]

@@ -98,6 +98,7 @@ def write_out(
         "options": options,
         "clock": time.perf_counter,
         "run": plan.run,
+        "wait": plan.wait,
     }
     names = [f"a{i}" for i in range(len(args))]
     lines = [
@@ -128,6 +129,7 @@ def write_out(
         ["return run(args, kwargs)"]
         if call is None
         else [
+            "wait()" if plan.uploads else "pass",
             "started = clock()",
             f"result = call({', '.join(given)})",
             "control.last = trace, clock() - started, args, kwargs",

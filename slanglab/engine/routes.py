@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import slangpy as spy
 
+from slanglab import waiting
 from slanglab.engine import callshape, groups, shared, straight
 from slanglab.engine.parameters import parameter
 from slanglab.engine.plans import Plan
@@ -56,7 +57,19 @@ def plan(
         route = _Planned(_route(target, ready), target, ready, args, kwargs)
     trace = Trace(target.name, target.backward, Details(reason=details.reason, frozen=details.frozen))
     whole = _whole(target, ready, args, kwargs)
-    return Plan(ready.node, trace, target.control, whole, route, target.after is None, reads=ready.reads)
+    uploads = waiting.copies_block(target.device) and any(
+        type(v) is np.ndarray for v in (*args, *kwargs.values())
+    )
+    return Plan(
+        ready.node,
+        trace,
+        target.control,
+        whole,
+        route,
+        target.after is None,
+        reads=ready.reads,
+        uploads=uploads,
+    )
 
 
 @dataclass(slots=True)

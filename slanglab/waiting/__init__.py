@@ -5,6 +5,7 @@ Native code that waits for a kernel holds the interpreter's lock until the kerne
 brings memory back; `methods` puts both in the place of slangpy's blocking methods; `leaving` lets a process end whose device does not.
 """
 
+from slanglab.waiting.marks import copies_block
 from slanglab.waiting.watch import (
     Owner,
     WaitInterrupted,
@@ -30,6 +31,7 @@ __all__ = [
     "Watched",
     "before_copy",
     "check",
+    "copies_block",
     "describe_work",
     "explain_loss",
     "gone",

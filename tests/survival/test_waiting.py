@@ -140,6 +140,24 @@ def test_an_interrupt_leaves_the_tensors_and_what_was_asked_for(slow):
     assert x.to_numpy().tolist() == [1, 2, 3]
 
 
+@pytest.mark.parametrize("calls", [0, 1, 40])
+def test_where_copies_block_a_call_waits_before_its_arrays_are_copied(slow, monkeypatch, calls):
+    """As on CUDA, whose copies wait natively: a first call, a planned one, and one that is written out."""
+    monkeypatch.setattr(slanglab.waiting, "copies_block", lambda device: True)
+    monkeypatch.setattr(watch.marks, "copies_block", lambda device: True)
+    square = slanglab.compile("float square(float x) { return x * x; }", f"squares{calls}").square
+    x = np.arange(5, dtype=np.float32)
+    square(x, _result="numpy")  # compiled
+    for _ in range(calls):
+        square(x, _result="tensor")
+    slow(200_000)
+    threading.Timer(0.2, signal.raise_signal, [signal.SIGINT]).start()
+    with pytest.raises(KeyboardInterrupt, match="running on the device"):
+        square(x, _result="tensor")
+    slanglab.sync()
+    assert square(x, _result="numpy").tolist() == [0, 1, 4, 9, 16]
+
+
 def test_patience_ends_and_another_device_takes_the_place(slow, monkeypatch):
     monkeypatch.setattr(watch, "PATIENCE", 1.0)
     monkeypatch.setattr(watch, "_LEAST", 0.3)
