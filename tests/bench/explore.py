@@ -130,7 +130,7 @@ def measure(times: int, seconds: float) -> dict[str, Any]:
                     taken = latency(page, cell, kind, key)
                     if i >= 3:
                         found[kind].append(taken)
-                    page.wait_for_timeout(60)
+                    page.wait_for_timeout(300)  # the kernel is idle at the next press
             rates = {
                 kind: page.evaluate(COUNT, [cell, kind, seconds])
                 for kind, cell in (("ours", 2), ("interact", 3))

@@ -1,8 +1,9 @@
 """What surviving costs: the first backward call of a new kernel with the guard and without, and calls of a kernel that is there.
 
 Run it as `python tests/bench/survival.py [--rounds 24] [--backend vulkan]`. With and without take turns in one process, every round with a
-kernel that no cache has seen; medians and quartiles in milliseconds. `first` is the call and its read-back, with the tensors there;
-`known` is the same kernel in a second process, whose worker need not compile it: what "restart and run all" pays.
+kernel that no cache has seen; medians and quartiles in milliseconds. Waits and read-backs of SlangLab's take turns with slangpy's own.
+`first` is the call and its read-back, with the tensors there; `known` is the same kernel in a second process, whose worker need not
+compile it: what "restart and run all" pays.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import slanglab
 from slanglab.guard import client
 
 TARGET_FIRST = 80.0  # milliseconds that the guard may add to a first backward call
+TARGET_WAIT = 40.0  # microseconds that a wait for a small call may add
 _numbers = itertools.count(random.SystemRandom().randrange(10**6))
 
 
@@ -113,6 +115,34 @@ def cached_calls(count: int, rounds: int) -> tuple[float, float]:
     return statistics.median(times[True]) * 1e3, statistics.median(times[False]) * 1e3
 
 
+def waits(rounds: int) -> list[float]:
+    """Measure small calls with what waits for them, by SlangLab's methods and by slangpy's; return the microseconds that ours add."""
+    lab = slanglab.current()
+    call = Call(8)
+    square = slanglab.compile(text(), "bench_waits").f
+    out = slanglab.zeros(8)
+    added = []
+    for name in ("call and wait", "call and read-back"):
+        times: dict[bool, list[float]] = {True: [], False: []}
+        for number in range(rounds + 1):
+            for ours in (True, False):
+                (lab.mend if ours else lab.unmend)()
+                after = lab.device.wait_for_idle if name == "call and wait" else out.to_numpy
+                square(call.x, _result=out)
+                after()
+                began = time.perf_counter()
+                for _ in range(20):
+                    square(call.x, _result=out)
+                    after()
+                if number:
+                    times[ours].append((time.perf_counter() - began) / 20 * 1e3)
+        lab.mend()
+        shown(f"{name}, slangpy", times[False])
+        shown(f"{name}, SlangLab", times[True])
+        added.append((statistics.median(times[True]) - statistics.median(times[False])) * 1e3)
+    return added
+
+
 KNOWN = """
 import json, sys
 sys.path[:0] = json.loads(sys.argv[1])
@@ -166,6 +196,11 @@ def main() -> int:
         print(f"    the guard adds {added:+.1f} ms to a first call (target: at most {TARGET_FIRST:.0f})")
         cached_with, cached_without = cached_calls(count, given.rounds * 10)
         print(f"    and {cached_with - cached_without:+.2f} us to a cached one of {cached_without:.1f}")
+    print("waiting, 8 elements")
+    waited = waits(given.rounds * 10)
+    met &= max(waited) <= TARGET_WAIT
+    said = " and ".join(f"{a:+.1f}" for a in waited)
+    print(f"    they add {said} us (target: at most {TARGET_WAIT:.0f})")
     print("new processes")
     known_kernels(max(3, given.rounds // 6))
     guards = list(client._guards.values())
