@@ -129,7 +129,7 @@ def write_out(
         ["return run(args, kwargs)"]
         if call is None
         else [
-            "wait()" if plan.uploads else "pass",
+            *(["wait()"] if plan.uploads else []),
             "started = clock()",
             f"result = call({', '.join(given)})",
             "control.last = trace, clock() - started, args, kwargs",

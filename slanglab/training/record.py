@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -23,7 +24,7 @@ Ending = Literal["done", "stopped", "interrupted", "nan", "error", "left"]
 Phase = Literal["starting", "running", "paused", "ended"]
 
 
-class Record:
+class Record(ABC):
     """The outside of a run; `slanglab.training.run.Recorder` describes what it holds."""
 
     name: str
@@ -42,8 +43,8 @@ class Record:
     shots: list[pictures.Shot]
     _draw: Callable[[Any], Any] | None
 
-    def _take_rate(self, rate: float | None) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _take_rate(self, rate: float | None) -> None: ...
 
     # ----- what people read -----
 

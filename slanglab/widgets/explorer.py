@@ -6,7 +6,6 @@ kernel's work for it is one forward and one backward call with everything prepar
 
 from __future__ import annotations
 
-import base64
 import weakref
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -23,7 +22,6 @@ from slanglab.exploring.knobs import ExploreError
 from slanglab.widgets import outputs
 from slanglab.widgets.explorer_serving import ServedExplorer, turning
 from slanglab.widgets.explorer_static import explorer_png, explorer_text
-from slanglab.widgets.raster import SCALE
 
 __all__ = ["Explorer", "explore"]
 
@@ -226,21 +224,7 @@ class Explorer(ServedExplorer):
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         outputs.show(self, get_ipython())
-        data: dict[str, Any] = {}
-        metadata: dict[str, Any] = {}
-        if self.interactive:
-            found: Any = super()._repr_mimebundle_(**kwargs) or {}
-            given, more = found if isinstance(found, tuple) else (found, {})
-            data.update(given)
-            metadata.update(more)
-        # JupyterLab would prefer it to the PNG in a saved notebook.
-        data.pop("text/html", None)
-        data["text/plain"] = self.text
-        if (image := self.png) is not None:
-            data["image/png"] = base64.b64encode(image).decode("ascii")
-            width, height = (int.from_bytes(image[at : at + 4], "big") // SCALE for at in (16, 20))
-            metadata["image/png"] = {"width": width, "height": height}
-        return data, metadata
+        return self.with_twins(self.text, self.png, **kwargs)
 
 
 def _variables(given: Mapping[str, Any]) -> dict[str, str]:

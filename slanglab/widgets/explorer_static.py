@@ -12,7 +12,7 @@ from slanglab.exploring.evaluate import Floats
 from slanglab.exploring.exploration import Exploration, Looked
 from slanglab.tensors.records import INFINITE_NEGATIVE, INFINITE_POSITIVE, NOT_A_NUMBER, Picture
 from slanglab.widgets.explorer_frames import thinned
-from slanglab.widgets.raster import SCALE, Image, Plot, levels, mark, palette, panel, png, srgb, with_bar
+from slanglab.widgets.raster import SCALE, Image, Plot, levels, mark, palette, panel, srgb, with_bar, written
 from slanglab.widgets.raster import thinned as spaced
 
 __all__ = ["explorer_png", "explorer_text"]
@@ -79,15 +79,7 @@ def explorer_png(explored: Exploration, looked: Looked) -> bytes | None:
     """Draw what the widget shows, without axes and words; None for a function without axes."""
     if not explored.axes:
         return None
-    image = _curves(explored, looked) if explored.form == "curve" else _plane(explored, looked)
-    if image.ndim == 2:
-        return png(image, palette())
-    packed = image.astype(np.uint32) @ np.array([65536, 256, 1], np.uint32)
-    colors, index = np.unique(packed, return_inverse=True)
-    if len(colors) > 256:
-        return png(image)
-    used = np.stack([colors >> 16, colors >> 8 & 255, colors & 255], axis=1).astype(np.uint8)
-    return png(index.reshape(packed.shape).astype(np.uint8), used)
+    return written(_curves(explored, looked) if explored.form == "curve" else _plane(explored, looked))
 
 
 # ----- a curve -----

@@ -6,7 +6,6 @@ a finer picture of the window it zooms into, and for single exact elements under
 
 from __future__ import annotations
 
-import base64
 import math
 import re
 import weakref
@@ -30,7 +29,7 @@ from slanglab.widgets import outputs, wire
 from slanglab.widgets.comparing import Comparing
 from slanglab.widgets.serving import Kinds
 from slanglab.widgets.shown import Shown
-from slanglab.widgets.static import SCALE, gradient_limit, is_image, tensor_png
+from slanglab.widgets.static import gradient_limit, is_image, tensor_png
 
 __all__ = ["TensorInspector", "inspect", "let_go"]
 
@@ -256,21 +255,8 @@ class TensorInspector(Comparing):
         return self.bundle(**kwargs)
 
     def bundle(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the widget with its twins. No text/html: JupyterLab would prefer it to the PNG in a saved notebook."""
-        data: dict[str, Any] = {}
-        metadata: dict[str, Any] = {}
-        if self.interactive:
-            found: Any = super()._repr_mimebundle_(**kwargs) or {}
-            given, more = found if isinstance(found, tuple) else (found, {})
-            data.update(given)
-            metadata.update(more)
-        data.pop("text/html", None)
-        data["text/plain"] = self.text
-        if (image := self.png) is not None:
-            data["image/png"] = base64.b64encode(image).decode("ascii")
-            width, height = (int.from_bytes(image[at : at + 4], "big") // SCALE for at in (16, 20))
-            metadata["image/png"] = {"width": width, "height": height}
-        return data, metadata
+        """Return the widget with its twins."""
+        return self.with_twins(self.text, self.png, **kwargs)
 
     # ----- frames -----
 

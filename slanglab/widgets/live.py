@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import math
 import threading
 import time
@@ -16,7 +15,6 @@ from slanglab.errors import SlangLabError
 from slanglab.training.run import Recorder
 from slanglab.widgets import live_figure, live_png, outputs, polling
 from slanglab.widgets.live_frames import describe, news, shot_arrays
-from slanglab.widgets.raster import SCALE
 from slanglab.widgets.transport import GATE_SECONDS, SlangWidget
 
 __all__ = ["LivePlot"]
@@ -140,20 +138,8 @@ class LivePlot(SlangWidget):
 
     def bundle(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the widget with its twins: a PNG and text."""
-        data: dict[str, Any] = {}
-        metadata: dict[str, Any] = {}
-        if self.interactive:
-            found: Any = super()._repr_mimebundle_(**kwargs) or {}
-            given, more = found if isinstance(found, tuple) else (found, {})
-            data.update(given)
-            metadata.update(more)
-        data.pop("text/html", None)
-        data["text/plain"] = self.text
-        if self.run is not None and (image := live_png.png(self.run)) is not None:
-            data["image/png"] = base64.b64encode(image).decode("ascii")
-            width, height = (int.from_bytes(image[at : at + 4], "big") // SCALE for at in (16, 20))
-            metadata["image/png"] = {"width": width, "height": height}
-        return data, metadata
+        image = live_png.png(self.run) if self.run is not None else None
+        return self.with_twins(self.text, image, **kwargs)
 
     @property
     def text(self) -> str:

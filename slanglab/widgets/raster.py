@@ -32,6 +32,7 @@ __all__ = [
     "srgb",
     "thinned",
     "with_bar",
+    "written",
 ]
 
 Image = NDArray[np.uint8]
@@ -73,6 +74,24 @@ def png(pixels: NDArray[np.uint8], palette: NDArray[np.uint8] | None = None) -> 
         for name, data in chunks
     )
     return b"\x89PNG\r\n\x1a\n" + body
+
+
+def written(image: Image) -> bytes:
+    """Write a drawing as a PNG: by a palette where 256 colours are enough, which takes less room.
+
+    Parameters
+    ----------
+    image : ndarray of uint8
+        sRGB of shape (height, width, 3), or indices of shape (height, width) into `palette()`.
+    """
+    if image.ndim == 2:
+        return png(image, palette())
+    packed = image.astype(np.uint32) @ np.array([65536, 256, 1], np.uint32)
+    colors, index = np.unique(packed, return_inverse=True)
+    if len(colors) > 256:
+        return png(image)
+    used = np.stack([colors >> 16, colors >> 8 & 255, colors & 255], axis=1).astype(np.uint8)
+    return png(index.reshape(packed.shape).astype(np.uint8), used)
 
 
 # ----- colours -----

@@ -20,10 +20,10 @@ from slanglab.widgets.raster import (
     mark,
     palette,
     panel,
-    png,
     srgb,
     thinned,
     with_bar,
+    written,
 )
 
 __all__ = ["SCALE", "gradient_limit", "is_image", "tensor_png"]
@@ -233,15 +233,7 @@ def tensor_png(summary: Summary, value: Picture, gradient: Picture | None) -> by
     bytes
         A PNG of at most 1720 pixels' width, to be shown at half its size.
     """
-    image = (_curves if _is_line(summary, value) else _pictures)(summary, value, gradient)
-    if image.ndim == 2:
-        return png(image, palette())
-    packed = image.astype(np.uint32) @ np.array([65536, 256, 1], np.uint32)
-    colors, index = np.unique(packed, return_inverse=True)
-    if len(colors) > 256:
-        return png(image)
-    used = np.stack([colors >> 16, colors >> 8 & 255, colors & 255], axis=1).astype(np.uint8)
-    return png(index.reshape(packed.shape).astype(np.uint8), used)
+    return written((_curves if _is_line(summary, value) else _pictures)(summary, value, gradient))
 
 
 def _is_line(summary: Summary, value: Picture) -> bool:

@@ -9,6 +9,7 @@ handles them here sets flags or schedules work on the thread that made the widge
 from __future__ import annotations
 
 import asyncio
+import base64
 import logging
 import threading
 import time
@@ -22,6 +23,8 @@ import anywidget
 import numpy as np
 import traitlets
 from numpy.typing import NDArray
+
+from slanglab.widgets.raster import SCALE
 
 __all__ = ["GATE_SECONDS", "FrameGate", "SlangWidget", "bundle", "pack"]
 
@@ -228,6 +231,39 @@ class SlangWidget(anywidget.AnyWidget):
     def interactive(self) -> bool:
         """Whether there is a browser side to show; without, the still picture stands alone."""
         return bundle(self._bundle) is not None
+
+    def with_twins(
+        self, text: str, image: bytes | None, **kwargs: Any
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the widget, for an output, with its twins.
+
+        Parameters
+        ----------
+        text : str
+        image : bytes or None
+            A PNG, to be shown at 1 / `SCALE` of its size.
+        **kwargs
+            As for `_repr_mimebundle_`.
+
+        Returns
+        -------
+        data, metadata : dict
+            By type. No text/html: JupyterLab would prefer it to the PNG in a saved notebook.
+        """
+        data: dict[str, Any] = {}
+        metadata: dict[str, Any] = {}
+        if self.interactive:
+            found: Any = super()._repr_mimebundle_(**kwargs) or {}
+            given, more = found if isinstance(found, tuple) else (found, {})
+            data.update(given)
+            metadata.update(more)
+        data.pop("text/html", None)
+        data["text/plain"] = text
+        if image is not None:
+            data["image/png"] = base64.b64encode(image).decode("ascii")
+            width, height = (int.from_bytes(image[at : at + 4], "big") // SCALE for at in (16, 20))
+            metadata["image/png"] = {"width": width, "height": height}
+        return data, metadata
 
     # ----- out -----
 

@@ -1,8 +1,10 @@
 import pytest
+from optim_ways import WAYS
 from shell import Shell
 from tensor_checks import LEAST, flushes
 
 import slanglab
+from slanglab.optim import clipping, steps
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -44,3 +46,12 @@ def subnormals(device):
     """Expect zeros for subnormal numbers where the device makes zeros of them."""
     if flushes(device):
         LEAST["single"] = 2.0**-126
+
+
+@pytest.fixture(params=WAYS)
+def through(request, monkeypatch, device):
+    """Every way through the tensors: this device's, that of CUDA, and that of backends without device addresses."""
+    if WAYS[request.param] is not None:
+        for module in (steps, clipping):
+            monkeypatch.setattr(module, "way", lambda _: WAYS[request.param])
+    return request.param

@@ -5,40 +5,14 @@ import dataclasses
 import numpy as np
 import pytest
 from optim_reference import Reference, error, random_hyper, random_problems
+from optim_ways import NUMPY, WAYS, give, made, read
 
 import slanglab
 from slanglab import optim
-from slanglab.optim import clipping, programs, steps
+from slanglab.optim import steps
 
 RULES = ("SGD", "Adam", "AdamW", "RMSProp", "Lion")
 STEPS = 100
-NUMPY = {"half": np.float16, "float": np.float32, "double": np.float64}
-WAYS = {
-    "own": None,
-    "packs": programs.Way(pointers=True, bytes=16, packs=2, group=64, chunk=512, groups=3),
-    "each": programs.Way(pointers=False, bytes=0, packs=4, group=64, chunk=512, groups=5),
-}
-
-
-@pytest.fixture(params=WAYS)
-def through(request, monkeypatch, device):
-    """Every way through the tensors: this device's, that of CUDA, and that of backends without device addresses."""
-    if WAYS[request.param] is not None:
-        for module in (steps, clipping):
-            monkeypatch.setattr(module, "way", lambda _: WAYS[request.param])
-    return request.param
-
-
-def made(values, dtype):
-    return slanglab.tensor(values, grad=True, dtype=dtype)
-
-
-def give(tensor, gradient, dtype="float"):
-    tensor.grad.copy_from_numpy(np.asarray(gradient).astype(NUMPY[dtype]))
-
-
-def read(optimizer):
-    return [p.to_numpy() for p in optimizer.params.values()]
 
 
 @pytest.mark.parametrize("dtype", ["float", "double"])

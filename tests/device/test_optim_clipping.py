@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from optim_reference import Reference, error
-from test_optim import NUMPY, give, made, read, through  # noqa: F401
+from optim_ways import NUMPY, give, made, read
 
 from slanglab import optim
 from slanglab.errors import ArgumentError, CallError
@@ -30,7 +30,7 @@ def norm_of(gradients):
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
-def test_clip_grad_norm(through, rng, scale):  # noqa: F811
+def test_clip_grad_norm(through, rng, scale):
     params = tensors(rng)
     gradients = drawn(rng, scale)
     norm = norm_of(gradients)
@@ -58,7 +58,7 @@ def test_clip_grad_norm_is_torchs(device, rng):
         assert np.allclose(ours.grad.to_numpy(), theirs.grad.numpy(), rtol=1e-5, atol=1e-9, equal_nan=True)
 
 
-def test_clip_grad_value(through, rng):  # noqa: F811
+def test_clip_grad_value(through, rng):
     params = tensors(rng)
     gradients = drawn(rng)
     gradients[0][:3] = np.nan, np.inf, -np.inf
@@ -70,7 +70,7 @@ def test_clip_grad_value(through, rng):  # noqa: F811
 
 @pytest.mark.parametrize("how", ["clip_norm", "clip_value"])
 @pytest.mark.parametrize("rule", ["SGD", "Adam", "AdamW", "RMSProp"])
-def test_optimizers_clip_what_they_read_and_leave_the_gradients(through, rng, rule, how):  # noqa: F811
+def test_optimizers_clip_what_they_read_and_leave_the_gradients(through, rng, rule, how):
     params = tensors(rng)
     exact = Reference(rule, read_all(params), kinds=[NUMPY[k] for k in KINDS], lr=1e-2)
     opt = getattr(optim, rule)(params, lr=1e-2, **{how: 0.3})
@@ -96,7 +96,7 @@ def read_all(params):
 
 @pytest.mark.parametrize("spoiled", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("rule", ["SGD", "Adam", "AdamW", "RMSProp", "Lion"])
-def test_a_gradient_that_is_not_finite(through, rng, rule, spoiled):  # noqa: F811
+def test_a_gradient_that_is_not_finite(through, rng, rule, spoiled):
     """Without the option it spoils its parameter and no other; with it the step is none, and later ones are as if it never was."""
     hyper = {"momentum": 0.9, "dampening": 0.3} if rule == "SGD" else {}
     params = tensors(rng)
@@ -170,7 +170,7 @@ def test_what_cannot_be_clipped(device):
         optim.SGD(w, clip_norm=1.0).grad_norm
 
 
-def test_a_limit_of_zero_stops_everything(through):  # noqa: F811
+def test_a_limit_of_zero_stops_everything(through):
     for how in ("clip_norm", "clip_value"):
         w = made([1.0, 2.0], "float")
         give(w, [3.0, 4.0])

@@ -5,7 +5,7 @@ import gc
 import numpy as np
 import pytest
 import slangpy as spy
-from test_optim import give, made, through  # noqa: F401
+from optim_ways import give, made
 
 import slanglab
 from slanglab import optim
@@ -181,7 +181,7 @@ def test_hyper_parameters_that_are_none(device, make, argument):
 
 
 @pytest.mark.parametrize("rule", RULES[:-1])
-def test_a_run_goes_on_from_a_file(through, rng, tmp_path, rule):  # noqa: F811
+def test_a_run_goes_on_from_a_file(through, rng, tmp_path, rule):
     hyper = {"momentum": 0.9} if rule in ("SGD", "RMSProp") else {}
     start = {"größe/1": rng.normal(size=(3, 5)), "b": rng.normal(size=700)}
     gradients = [{k: rng.normal(size=v.shape) for k, v in start.items()} for _ in range(6)]
@@ -245,7 +245,7 @@ def test_a_schedule_stays_when_a_state_is_loaded(device):
     assert (other.lr, other.steps) == (0.125, 1)
 
 
-def test_a_tensor_that_moves_is_followed(through, rng):  # noqa: F811
+def test_a_tensor_that_moves_is_followed(through, rng):
     w, other = made(np.zeros(5), "float"), made(np.full(5, 9.0), "float")
     opt = optim.SGD(w, lr=1.0, momentum=0.5)
     give(w, np.ones(5))

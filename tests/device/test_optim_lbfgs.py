@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from optim_reference import error
-from test_optim import NUMPY, give, made
+from optim_ways import NUMPY, give, made
 
 import slanglab
 from slanglab import optim
