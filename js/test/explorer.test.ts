@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import test from "node:test";
+import { Ahead } from "../src/explorer/ahead.ts";
 import { apart, lineStyle, styleOf } from "../src/explorer/compared.ts";
+import { readInfo } from "../src/explorer/data.ts";
 import { duration, share } from "../src/explorer/words.ts";
 
 test("a deviation is a share of the largest gradient", () => {
@@ -36,4 +38,44 @@ test("compared functions look different, and contour lines differ from the funct
   assert.equal(new Set(styles).size, 4);
   assert.equal(new Set([0, 1, 2].map((i) => lineStyle(i).colour)).size, 3);
   for (const i of [0, 1, 2, 5]) assert.notEqual(lineStyle(i).colour, "ink");
+});
+
+test("the next setting goes on as a knob went, and its frame is for these values alone", () => {
+  const knob = { path: "a", kind: "float", low: 0, high: 1, step: 0.1, start: 0.5 };
+  const info = readInfo({
+    version: 1,
+    name: "f",
+    form: "dial",
+    axes: [],
+    knobs: [
+      knob,
+      { ...knob, path: "b", kind: "int", high: 9, step: 1, start: 3 },
+      { ...knob, path: "c", kind: "bool" },
+    ],
+  });
+  assert.ok(info);
+  const ahead = new Ahead(info);
+  const at = (a: number, b: number, c = 0): Map<string, number> =>
+    new Map([
+      ["a", a],
+      ["b", b],
+      ["c", c],
+    ]);
+  assert.deepEqual(ahead.guess(at(0.6, 3), "a", 0.5), at(0.7, 3));
+  assert.deepEqual(ahead.guess(at(0.5, 3), "a", 0.6), at(0.4, 3));
+  assert.deepEqual(ahead.guess(at(0.5, 4), "b", 2), at(0.5, 6));
+  assert.deepEqual(ahead.guess(at(0.95, 3), "a", 0.85), at(1, 3));
+  for (const nothing of [
+    ahead.guess(at(1, 3), "a", 0.9), // at its end
+    ahead.guess(at(0.5, 3, 1), "c", 0),
+    ahead.guess(at(0.5, 3), "", 0),
+  ])
+    assert.equal(nothing, null);
+  const message = { kind: "ahead", seq: null, meta: {}, arrays: new Map() };
+  ahead.keep(message, at(0.7, 3));
+  assert.equal(ahead.take(at(0.7, 3)), message);
+  assert.equal(ahead.take(at(0.7, 3)), null);
+  ahead.keep(message, at(0.7, 3));
+  assert.equal(ahead.take(at(0.7, 4)), null);
+  assert.equal(ahead.take(at(0.7, 3)), null);
 });

@@ -139,6 +139,17 @@ class Exploration:
         """Python that gives what is on the screen."""
         return call_code(self.made, self.names)
 
+    @property
+    def settings(self) -> object:
+        """All that a look depends on: two that are equal are of the same picture."""
+        return (
+            id(self.made),
+            tuple(knob.value for knob in self.knobs.values()),
+            tuple(axis.at for axis in self.axes),
+            self.component,
+            self.differences,
+        )
+
     # ----- turning -----
 
     def set(self, path: str, value: Any) -> None:

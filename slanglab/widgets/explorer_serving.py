@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from slanglab.exploring.descent import OPTIMIZERS
 from slanglab.exploring.exploration import Exploration
 from slanglab.exploring.saying import number
 from slanglab.widgets import explorer_frames, outputs
+from slanglab.widgets.explorer_ahead import Ahead
 from slanglab.widgets.transport import SlangWidget
 
 __all__ = ["ServedExplorer", "turning"]
@@ -54,6 +56,8 @@ class ServedExplorer(SlangWidget):
         self._trouble = ""
         self._behind = False
         self._notes: list[str] = []
+        self._ahead = Ahead()
+        self._took = 0.0
         self._looked = self._explored.look()
         self._notes = list(self._looked.notes)
         outputs.sweep(_views)
@@ -70,7 +74,11 @@ class ServedExplorer(SlangWidget):
 
     def _push(self, ask: int | None) -> None:
         meta, arrays = explorer_frames.frame(self._explored, self._looked, ask)
-        self.push("look", self._noted(meta), arrays)
+        self._out(ask)("look", self._noted(meta), arrays)
+
+    def _out(self, ask: int | None) -> Callable[..., object]:
+        """Return what sends a frame: an answer at once, any other as the browser keeps up."""
+        return self.push if ask is None else self.answer
 
     def _noted(self, meta: dict[str, Any]) -> dict[str, Any]:
         # The engine warns once of each kind of call; what it said stays until the code changes.
@@ -81,7 +89,7 @@ class ServedExplorer(SlangWidget):
         self.__dict__.pop("text", None)
 
     def _push_path(self, ask: int | None) -> None:
-        self.push("path", *explorer_frames.path_frame(self._explored, ask, self._path_code()))
+        self._out(ask)("path", *explorer_frames.path_frame(self._explored, ask, self._path_code()))
 
     def _path_code(self) -> str:
         descent = self._explored.descent
@@ -97,9 +105,11 @@ class ServedExplorer(SlangWidget):
         """Run at the setting as it is, and show that."""
         # An interrupt may come before the end: then it is made up for when the result is asked for.
         self._behind = True
+        started = time.perf_counter()
         try:
             self._looked = self._explored.look()
             self._behind = False
+            self._took = time.perf_counter() - started
         except SlangLabError as error:
             self._behind = False
             if raises:
@@ -107,6 +117,12 @@ class ServedExplorer(SlangWidget):
             self._say(f"The call was refused: {error.message}")
             self.tell("refused", {"ask": ask})
             return
+        self._settled()
+        self._push(ask)
+        self._pass_on(told)
+
+    def _settled(self) -> None:
+        """Keep up with a new look."""
         for note in self._looked.notes:
             if note not in self._notes:
                 self._notes.append(note)
@@ -114,8 +130,6 @@ class ServedExplorer(SlangWidget):
         self._shorten_path()
         if self._trouble:
             self._say("")
-        self._push(ask)
-        self._pass_on(told)
 
     def _shorten_path(self) -> None:
         """Keep of a path its start alone: where another knob stands, the steps would be others."""
@@ -149,7 +163,27 @@ class ServedExplorer(SlangWidget):
                 knob.value = knob.start
         self._take_values(content.get("values"))
         self._keep_up()
-        self._again(self._ask(content))
+        ask = self._ask(content)
+        found = self._ahead.taken(self._explored) if content.get("known") is True else None
+        if found is None:
+            self._again(ask)
+            ask = None
+        else:  # the view has drawn it
+            self._looked = found
+            self._settled()
+            self._pass_on(None)
+        self._look_ahead(content.get("ahead"), ask)
+
+    def _look_ahead(self, guess: object, answers: int | None) -> None:
+        """Send the frame of a setting that may be asked for next; where it has to, this answers a request too."""
+        frame = None
+        if isinstance(guess, Mapping) and not self._inbox:
+            frame = self._ahead.look(self._explored, guess, self._took)
+        if frame is not None:
+            meta, arrays = frame
+            self.tell("ahead", {**self._noted(meta), "answers": answers}, arrays)
+        elif answers is not None:
+            self.tell("ahead", {"answers": answers})
 
     def _take_values(self, values: object) -> None:
         if not isinstance(values, Mapping):
@@ -172,7 +206,7 @@ class ServedExplorer(SlangWidget):
             return
         self._forget_twins()
         if content.get("answer") is not False:
-            self.push("here", self._noted(explorer_frames.facts(self._explored, self._looked, ask)))
+            self._out(ask)("here", self._noted(explorer_frames.facts(self._explored, self._looked, ask)))
 
     def _serve_choose(self, content: Mapping[str, Any]) -> None:
         """Choose a component, or whether differences are shown."""

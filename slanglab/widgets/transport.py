@@ -33,6 +33,9 @@ _log = logging.getLogger(__name__)
 GATE_SECONDS = 2.0
 """After so long without an acknowledgement the gate opens again: the view may have been closed."""
 
+_FOR_THE_ANSWER = 0.02
+"""Seconds for which the thread that a request came on waits for it to be served."""
+
 _WIRE_TYPES = ("float32", "float64", "uint8")
 _MOST_KEYS = 32
 
@@ -169,10 +172,13 @@ class FrameGate:
             out = self._next()
         self._go(out)
 
-    def clear(self) -> None:
-        """Forget what waits."""
+    def clear(self, kind: str | None = None) -> None:
+        """Forget what waits, or what waits of one kind."""
         with self._lock:
-            self._waiting.clear()
+            if kind is None:
+                self._waiting.clear()
+            else:
+                self.dropped += self._waiting.pop(kind, None) is not None
 
     def _next(self) -> Frame | None:
         if not self._waiting:
@@ -218,6 +224,8 @@ class SlangWidget(anywidget.AnyWidget):
             self._loop = None
         self._inbox: dict[str, dict[str, Any]] = {}
         self._inbox_lock = threading.Lock()
+        self._served = threading.Event()
+        self._home_is_free = True
         self._gate = FrameGate(self._transmit)
         super().__init__(**traits)
         comm = self.comm
@@ -294,6 +302,17 @@ class SlangWidget(anywidget.AnyWidget):
         """Send a small message past the gate: the answer to a request, of which the browser has one on its way."""
         self._transmit(pack(kind, meta, arrays))
 
+    def answer(
+        self, kind: str, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]] | None = None
+    ) -> None:
+        """Show a frame that was asked for, now: the next request, not an acknowledgement, says that it was drawn.
+
+        One message less on its way back counts: the server between kernel and browser takes milliseconds for each. A frame of the same
+        kind that waits is older, and is dropped.
+        """
+        self._gate.clear(kind)
+        self.tell(kind, meta, arrays)
+
     def _transmit(self, frame: Frame) -> None:
         try:
             self.send(frame.content, buffers=frame.buffers)
@@ -332,19 +351,29 @@ class SlangWidget(anywidget.AnyWidget):
         if threading.get_ident() == self._home or self._loop is None or self._loop.is_closed():
             self._work()
         elif idle:
+            self._served.clear()
             self._loop.call_soon_threadsafe(self._work)
+            # This thread would go on to say that it is idle: in competition for the interpreter with the work itself, and with a
+            # message that the answer would stand behind in every queue to the browser. Where the thread at home is busy there is
+            # nothing to wait for.
+            if self._home_is_free:
+                self._home_is_free = self._served.wait(_FOR_THE_ANSWER)
 
     def _work(self) -> None:
         """Serve the latest request of each kind."""
         with self._inbox_lock:
             requests, self._inbox = self._inbox, {}
-        for kind, content in requests.items():
-            if self.comm is None:
-                return
-            try:
-                getattr(self, self._requests[kind])(content)
-            except Exception:
-                _log.debug("request %r was not served", kind, exc_info=True)
+        try:
+            for kind, content in requests.items():
+                if self.comm is None:
+                    return
+                try:
+                    getattr(self, self._requests[kind])(content)
+                except Exception:
+                    _log.debug("request %r was not served", kind, exc_info=True)
+        finally:
+            self._home_is_free = True
+            self._served.set()
 
     # ----- end -----
 

@@ -6,6 +6,9 @@ Both show the same function of 400 points with the gradients with respect to its
 another, and both compute them by the same calls. A time runs from the key press on a focused slider to the frame of the browser after
 the new picture: for the explorer after its readout has changed, for matplotlib after the new image is decoded. They take turns.
 
+The explorer runs the step ahead that would follow a press. Ten presses go one way, then ten the other, as a reader's do; "turning round"
+are presses that each go back on the one before, where nothing was ahead and the way goes through the kernel.
+
 Then keys are pressed without a pause for some seconds, and painted frames are counted.
 """
 
@@ -59,7 +62,7 @@ ipywidgets.interact(show, a=(-5.0, 5.0, 0.02), b=(0.0, 2.0, 0.005), c=(0.0, 12.0
 # Resolves with the milliseconds from a key press on the focused slider to the frame after the picture has changed.
 WATCH = """([where, kind]) => {
   const area = document.querySelectorAll('.jp-Notebook .jp-Cell')[where].querySelector('.jp-Cell-outputArea');
-  const look = () => kind === 'ours' ? area.querySelector('.read')?.innerText : area.querySelector('img')?.src;
+  const look = () => kind === 'ours' ? area.querySelector('.read')?.textContent : area.querySelector('img')?.src;
   const before = look();
   window.__time = new Promise(done => {
     let from = 0;
@@ -81,7 +84,7 @@ WATCH = """([where, kind]) => {
 COUNT = """async ([where, kind, seconds]) => {
   const area = document.querySelectorAll('.jp-Notebook .jp-Cell')[where].querySelector('.jp-Cell-outputArea');
   const handle = kind === 'ours' ? area.querySelector('input[type=range]') : area.querySelector('.noUi-handle');
-  const look = () => kind === 'ours' ? area.querySelector('.read')?.innerText : area.querySelector('img')?.src;
+  const look = () => kind === 'ours' ? area.querySelector('.read')?.textContent : area.querySelector('img')?.src;
   handle.focus();
   let known = look(), count = 0, up = true, pressed = 0;
   const start = performance.now();
@@ -123,7 +126,7 @@ def measure(times: int, seconds: float) -> dict[str, Any]:
             page.wait_for_selector(".explorer canvas")
             page.wait_for_selector(".jp-Cell img")
             page.wait_for_timeout(1000)
-            found: dict[str, list[float]] = {"ours": [], "interact": []}
+            found: dict[str, list[float]] = {"ours": [], "interact": [], "turning round": []}
             for i in range(times + 3):
                 key = "ArrowRight" if i % 20 < 10 else "ArrowLeft"
                 for kind, cell in (("ours", 2), ("interact", 3)):
@@ -131,6 +134,10 @@ def measure(times: int, seconds: float) -> dict[str, Any]:
                     if i >= 3:
                         found[kind].append(taken)
                     page.wait_for_timeout(300)  # the kernel is idle at the next press
+            for i in range(times):
+                taken = latency(page, 2, "ours", "ArrowLeft" if i % 2 else "ArrowRight")
+                found["turning round"].append(taken)
+                page.wait_for_timeout(300)
             rates = {
                 kind: page.evaluate(COUNT, [cell, kind, seconds])
                 for kind, cell in (("ours", 2), ("interact", 3))

@@ -35,6 +35,7 @@ def explore(arguments: argparse.Namespace) -> tuple[list[Row], bool]:
 
     rows = [
         ("slider to painted frame", time("ours"), f"{time('interact')}, interact"),
+        ("the same, turning round", time("turning round"), "nothing is ahead of these presses"),
         ("updates a second", f"{rates['ours']:.1f}", f"{rates['interact']:.1f}, interact"),
         ("times sooner", f"{found['times_sooner']:.1f}", "at least 8 wanted"),
     ]

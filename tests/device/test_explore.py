@@ -384,7 +384,7 @@ def test_settings_results_and_gradients(module):
 def test_requests_of_the_browser(module, monkeypatch):
     e = sl.explore(module.wave, x=X, a=(-5, 5, 1.5))
     sent = []
-    monkeypatch.setattr(e, "push", lambda kind, meta, arrays=None: sent.append((kind, meta, arrays)))
+    monkeypatch.setattr(e, "answer", lambda kind, meta, arrays=None: sent.append((kind, meta, arrays)))
     e._take({"kind": "set", "ask": 7, "values": {"a": 3.0, "nobody": 1, "b": "x", "c": None}})
     kind, meta, arrays = sent.pop()
     assert (kind, meta["ask"], meta["values"]["a"], meta["values"]["b"]) == ("look", 7, 3.0, 0.35)
@@ -397,6 +397,55 @@ def test_requests_of_the_browser(module, monkeypatch):
     for hostile in ({"values": 3}, {"values": {"a": []}}, {"component": 99}, {"steps": -1}, {"point": ["x"]}):
         for kind in ("set", "point", "choose", "descend"):
             e._take({"kind": kind, **hostile})
+    e.close()
+
+
+def test_the_setting_that_follows_is_run_ahead(module, monkeypatch):
+    """A step is followed by the frame of the next one; where that comes, nothing is run for it again."""
+    e = sl.explore(module.wave, x=X, a=(0, 4, 1.5))
+    sent = []
+    for name in ("answer", "tell"):
+        monkeypatch.setattr(e, name, lambda kind, meta, arrays=None: sent.append((kind, meta, arrays)))
+
+    def asks(ask, a, **more):
+        sent.clear()
+        e._take({"kind": "set", "ask": ask, "values": {"a": a, "b": 0.35}, **more})
+        return {kind: (meta, arrays) for kind, meta, arrays in sent}
+
+    def value(a):
+        return a * np.exp(-0.35 * SINGLE**2) * np.cos(4 * SINGLE)
+
+    found = asks(1, 1.6, ahead={"a": 1.7, "b": 0.35})
+    np.testing.assert_allclose(found["look"][1]["value"], value(1.6), atol=1e-6)
+    meta, arrays = found["ahead"]
+    np.testing.assert_allclose(arrays["value"], value(1.7), atol=1e-6)
+    assert meta["values"]["a"] == 1.7
+    assert "a=1.7" in meta["code"]
+    assert (meta["ask"], meta["answers"]) == (None, None)
+    # It is no setting yet.
+    assert e.values["a"] == 1.6
+    np.testing.assert_allclose(e.result, value(1.6), atol=1e-6)
+
+    looks = []
+    look = Exploration.look
+    monkeypatch.setattr(Exploration, "look", lambda self: looks.append(self.knobs["a"].value) or look(self))
+    found = asks(2, 1.7, known=True, ahead={"a": 1.8, "b": 0.35})
+    assert looks == [1.8]
+    assert "look" not in found
+    assert found["ahead"][0]["answers"] == 2
+    assert e.values["a"] == 1.7
+    np.testing.assert_allclose(e.result, value(1.7), atol=1e-6)
+    assert "a=1.7" in e.text
+    # What the view takes for known is another picture by now: it is told.
+    e._take({"kind": "choose", "ask": 3, "differences": True})
+    found = asks(4, 1.8, known=True)
+    assert found["look"][0]["ask"] == 4
+    assert found["look"][0]["values"] == {"a": 1.8, "b": 0.35, "c": 4.0}
+    assert found["look"][0]["quotients"]["a"]["verdict"] == "agrees"
+    # Without a guess, and with a senseless one.
+    assert asks(5, 1.9, ahead={"a": 2.0, "nothing": 3})["look"][0]["ask"] == 5
+    assert "ahead" not in asks(6, 2.0, ahead=[1, 2])
+    assert e.values["a"] == 2.0
     e.close()
 
 

@@ -3,8 +3,9 @@
 import type { Channel, Message } from "../lib/channel.ts";
 import { h, iconButton, onceAFrame } from "../lib/dom.ts";
 import { figures, shortest32 } from "../lib/numbers.ts";
-import { Pacer } from "../lib/pacer.ts";
 import { palette } from "../lib/theme.ts";
+import { Ahead } from "./ahead.ts";
+import { Asking } from "./asking.ts";
 import { Bars, type Row } from "./bars.ts";
 import { choices, press } from "./choices.ts";
 import { CodeLine } from "./code.ts";
@@ -22,24 +23,17 @@ import { duration, noteLines, verdictLines } from "./words.ts";
 const NARROW = 620;
 const SIDE = 272;
 const GAP = 24;
-/** A slower answer than this is said: the kernel runs a cell. */
-const SLOW = 300;
 /** Strips that are drawn at first. */
 const STRIPS = 4;
 
-interface Asked {
-  kind: string;
-  meta: Record<string, unknown>;
-}
-
 export class Explorer {
-  private channel: Channel | null = null;
+  private readonly asking = new Asking();
   private look: Look | null = null;
   private width = 0;
-  private serial = 0;
-  private last = 0;
-  private gone = false;
   private readonly knobs: Knobs;
+  private readonly ahead: Ahead;
+  /** The last request whose picture was here before it was made. */
+  private known = 0;
   private readonly bars: Bars;
   private readonly shown = new Set<string>();
   private readonly curve: CurvePlot | null = null;
@@ -47,7 +41,6 @@ export class Explorer {
   private readonly dial: Dial | null = null;
   private readonly descent: Descent | null = null;
   private readonly canvas = h("canvas");
-  private readonly wait = h("span", { class: "dim", role: "status" });
   private readonly time = h("span", { class: "dim mono small" });
   private readonly status = h("div", {});
   private readonly read = h("div", { class: "read" });
@@ -58,8 +51,6 @@ export class Explorer {
   private readonly legend: Legend | null = null;
   private readonly body = h("div", { class: "body" });
   private readonly check = h("input", { type: "checkbox" });
-  private readonly pacer: Pacer<Asked>;
-  private readonly walks: Pacer<Asked>;
   private readonly component: HTMLElement | null = null;
   private readonly redrawSoon = onceAFrame(() => this.draw(this.width));
 
@@ -69,13 +60,12 @@ export class Explorer {
     private readonly signal: AbortSignal,
     before: Explorer | null = null,
   ) {
-    this.pacer = new Pacer(({ kind, meta }) => this.send(kind, meta), 5000);
-    this.walks = new Pacer(({ kind, meta }) => this.send(kind, meta), 5000);
     for (const part of [...info.axes, ...info.knobs])
       if (part.differentiable && this.shown.size < STRIPS) this.shown.add(part.path);
     if (before && before.info.form === "curve")
       for (const path of before.shown) if (info.knobs.some((k) => k.path === path)) this.shown.add(path);
-    this.knobs = new Knobs(info, () => this.ask("set", { values: Object.fromEntries(this.knobs.values) }));
+    this.knobs = new Knobs(info, (path, from) => this.turned(path, from));
+    this.ahead = new Ahead(info);
     const curve = info.form === "curve";
     this.bars = new Bars(info, curve ? this.shown : null, () => this.draw(this.width));
     const [axis] = info.axes;
@@ -85,7 +75,7 @@ export class Explorer {
     else this.plane = new Plane(this.canvas, info, (at, done) => this.pointed(at, done), signal);
     if (info.descends)
       this.descent = new Descent(
-        (request) => this.walks.ask(this.asked("descend", { ...request })),
+        (request) => this.asking.walk({ ...request }),
         () => this.startAt(this.plane?.path?.points[0] ?? this.plane?.at ?? [0, 0]),
       );
     if (info.components > 1 && info.form !== "image" && info.form !== "dial")
@@ -115,7 +105,7 @@ export class Explorer {
       { class: "head" },
       h("span", { class: "name" }, info.name),
       h("span", { class: "mono dim signature", title: info.signature }, info.signature),
-      this.wait,
+      this.asking.el,
       h(
         "span",
         { class: "tools" },
@@ -199,63 +189,73 @@ export class Explorer {
   }
 
   private say(): void {
-    this.status.replaceChildren(...noteLines(this.info, this.look, this.gone));
+    this.status.replaceChildren(...noteLines(this.info, this.look, this.asking.gone));
   }
 
   // ----- the kernel -----
 
   start(channel: Channel): void {
-    this.channel = channel;
+    this.asking.channel = channel;
     if (!channel.alive()) this.lost();
     else channel.send("ready");
   }
 
   lost(): void {
-    this.gone = true;
-    this.wait.textContent = "";
+    this.asking.lose();
     for (const el of this.root.querySelectorAll<HTMLInputElement>(".side input, .side select, .tools button"))
       if (!el.closest(".bars")) el.disabled = true;
     this.descent?.disable();
     this.say();
   }
 
-  private asked(kind: string, meta: Record<string, unknown>): Asked {
-    this.serial += 1;
-    return { kind, meta: { ...meta, ask: this.serial } };
+  /** Ask for the setting of the knobs; where its picture is here already, show it, and tell the kernel. */
+  private turned(path = "", from = 0): void {
+    if (this.asking.gone) return;
+    const { values } = this.knobs;
+    const found = this.ahead.take(values);
+    const next = this.ahead.guess(values, path, from);
+    this.ask("set", {
+      values: Object.fromEntries(values),
+      ...(found ? { known: true } : {}),
+      ...(next ? { ahead: Object.fromEntries(next) } : {}),
+    });
+    if (!found) return;
+    this.known = this.asking.last;
+    this.showLook(found, readLook(found));
+  }
+
+  private receiveAhead(message: Message): void {
+    if (typeof message.meta.answers === "number") this.asking.answered();
+    const look = readLook(message);
+    if (message.arrays.size && look.values.size) this.ahead.keep(message, look.values);
   }
 
   private ask(kind: string, meta: Record<string, unknown>): void {
-    if (this.gone) return;
-    const asked = this.asked(kind, meta);
-    this.last = this.serial;
-    this.pacer.ask(asked);
-    setTimeout(() => this.sayWaiting(), SLOW + 20);
-  }
-
-  private send(kind: string, meta: Record<string, unknown>): void {
-    this.channel?.send(kind, meta);
-  }
-
-  private sayWaiting(): void {
-    const slow = !this.gone && this.pacer.pending > SLOW;
-    const text = slow ? "waiting: the kernel is busy" : "";
-    if (this.wait.textContent !== text) this.wait.textContent = text;
-    if (slow) setTimeout(() => this.sayWaiting(), 200);
+    if (this.asking.gone) return;
+    this.ahead.forget();
+    this.asking.ask(kind, meta);
   }
 
   receive(message: Message): void {
     if (message.kind === "look" || message.kind === "here") this.receiveLook(message);
     else if (message.kind === "path") this.receivePath(message);
-    else if (message.kind === "refused") this.pacer.done();
+    else if (message.kind === "ahead") this.receiveAhead(message);
+    else if (message.kind === "refused") this.asking.answered();
   }
 
   private receiveLook(message: Message): void {
     const look = readLook(message);
-    if (look.ask !== null) this.pacer.done();
-    this.sayWaiting();
+    if (look.ask !== null) this.asking.answered();
+    this.ahead.forget();
+    // What was shown since is newer.
+    if (look.ask === null || look.ask > this.known) this.showLook(message, look);
+  }
+
+  private showLook(message: Message, look: Look): void {
+    this.asking.sayWaiting();
     const changed = JSON.stringify([this.look?.notes, this.look?.missing]);
     this.look = look;
-    if (message.kind === "look") {
+    if (message.kind !== "here") {
       if (this.curve) {
         const data = readCurve(message);
         if (!data) return;
@@ -270,7 +270,7 @@ export class Explorer {
     }
     this.dial?.show(look.here.value[0] ?? Number.NaN);
     // A later request is on its way: its settings are newer than these.
-    if (look.ask === null || look.ask === this.last) {
+    if (look.ask === null || look.ask === this.asking.last) {
       this.knobs.show(look.values);
       this.check.checked = look.differences;
     }
@@ -283,7 +283,7 @@ export class Explorer {
   private receivePath(message: Message): void {
     const path = readPath(message);
     if (!path || !this.plane) return;
-    this.walks.done();
+    this.asking.walked();
     this.plane.path = path;
     this.descent?.show(path);
     this.pathCode.show(path.code);
@@ -300,12 +300,15 @@ export class Explorer {
 
   private looked(at: number): void {
     const path = this.info.axes[0]?.path;
-    if (path && !this.gone) this.tellSoon({ [path]: at });
+    this.ahead.forget();
+    if (path && !this.asking.gone) this.tellSoon({ [path]: at });
     this.redrawSoon();
   }
 
   private telling: Record<string, number> = {};
-  private readonly tell = onceAFrame(() => this.send("point", { values: this.telling, answer: false }));
+  private readonly tell = onceAFrame(() =>
+    this.asking.send("point", { values: this.telling, answer: false }),
+  );
 
   private tellSoon(values: Record<string, number>): void {
     this.telling = values;
@@ -314,7 +317,7 @@ export class Explorer {
 
   private pointed(at: [number, number], done: boolean): void {
     const [a, b] = this.info.axes;
-    if (!a || !b || this.gone) return;
+    if (!a || !b || this.asking.gone) return;
     this.descent?.run(false);
     if (this.plane) this.plane.path = null;
     this.ask("point", { values: { [a.path]: at[0], [b.path]: at[1] } });
@@ -323,11 +326,11 @@ export class Explorer {
   }
 
   private startAt(at: [number, number]): void {
-    this.walks.ask(this.asked("descend", { point: at }));
+    this.asking.walk({ point: at });
   }
 
   private key(e: KeyboardEvent): void {
-    if (e.ctrlKey || e.metaKey || e.altKey || !this.descent || this.gone) return;
+    if (e.ctrlKey || e.metaKey || e.altKey || !this.descent || this.asking.gone) return;
     const typing = e.target instanceof HTMLInputElement || e.target instanceof HTMLSelectElement;
     if (e.key.toLowerCase() !== "s" || typing) return;
     e.preventDefault();

@@ -29,8 +29,8 @@ export class Knobs {
 
   constructor(
     info: Info,
-    /** A knob was turned; `values` has all. */
-    private readonly turned: () => void,
+    /** A knob was turned, from a value; `values` has all. A colour turns three, and says none. */
+    private readonly turned: (path?: string, from?: number) => void,
   ) {
     const grouped = new Map<string, Knob[]>();
     for (const knob of info.knobs) {
@@ -74,10 +74,11 @@ export class Knobs {
   }
 
   private set(path: string, value: number): void {
-    if (this.values.get(path) === value) return;
+    const from = this.values.get(path);
+    if (from === value) return;
     this.values.set(path, value);
     this.showColours();
-    this.turned();
+    this.turned(path, from);
   }
 
   private make(knob: Knob): HTMLElement {
