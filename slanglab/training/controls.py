@@ -63,6 +63,10 @@ class Controls:
             self._changed()
         return True
 
+    def hurry(self) -> None:
+        """Make the loop look up before the next step; takes no lock, for handlers of signals."""
+        self.pending = True
+
     def _changed(self) -> None:
         self.pending = True
         self._wake.set()

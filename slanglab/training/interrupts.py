@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -19,14 +20,22 @@ class Deferred:
 
     As a context manager. Outside of the main thread nothing changes: signals do not arrive there.
 
+    Parameters
+    ----------
+    patience : float
+        Seconds.
+    told : callable, optional
+        Is called, in the handler, when it is noted.
+
     Attributes
     ----------
     asked : bool
         Whether there was an interrupt.
     """
 
-    def __init__(self, patience: float = PATIENCE) -> None:
+    def __init__(self, patience: float = PATIENCE, told: Callable[[], object] | None = None) -> None:
         self.asked = False
+        self._told = told
         self._patience = patience
         self._before: Any = None
         self._installed = False
@@ -47,15 +56,20 @@ class Deferred:
             self._put_back()
             self._before(number, frame)
             return
-        self.asked = True
+        self._ask()
         # A run inside a step of another one: both are to end.
         outer = getattr(self._before, "__self__", None)
         if isinstance(outer, Deferred):
-            outer.asked = True
+            outer._ask()
         # A handler may run in the middle of anything: no lock is taken here but that of a new thread.
         self._timer = threading.Timer(self._patience, self._insist)
         self._timer.daemon = True
         self._timer.start()
+
+    def _ask(self) -> None:
+        self.asked = True
+        if self._told is not None:
+            self._told()
 
     def _insist(self) -> None:
         if self._installed:

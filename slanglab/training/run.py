@@ -30,7 +30,7 @@ FRAME = 0.05
 
 _MEASURE = 0.2
 _LONGEST = 10.0
-LOOK_SHARE, _UNWATCHED = 0.012, 0.003
+LOOK_SHARE, _UNWATCHED = 0.012, 0.002
 """Shares of a run's time that measuring may take, with and without somebody who looks."""
 
 _FRAMES = 0.01
@@ -383,74 +383,3 @@ class Recorder(Record):
             name: replace(m, update=known[name].update) if name in known else m
             for name, m in self.measures.items()
         }
-
-    # ----- the loop -----
-
-    def _go(self, body: Callable[[int], Any]) -> Generator[float, None, None]:
-        """Do all steps; yield now and then, with seconds to wait before going on."""
-        optimizer, controls, total = self.optimizer, self.controls, self.total
-        columns = self.columns
-        add_loss, add_time, add_rate = columns.loss.append, columns.time.append, columns.rate.append
-        try:
-            self._begin()
-            pause = clock() + FRAME / 2
-            while self.done < total:
-                if controls.pending and not (yield from self._pauses()):
-                    self._end("stopped" if self.trouble is None else "nan")
-                    return
-                now = clock()
-                if now >= pause:
-                    yield 0.0
-                    pause = clock() + FRAME / 2
-                if self._interrupt is not None and self._interrupt.asked:
-                    self._end("interrupted")
-                    return
-                if now >= self._due:
-                    self._before()
-                if optimizer is not None:
-                    optimizer.zero_grad()
-                loss = body(self.done)
-                if type(loss) is float and loss - loss == 0 and self._plain:
-                    # Most steps: nothing is looked at. Every call here counts, since a step leaves no cache warm.
-                    add_loss(loss)
-                    add_time(clock() - self._started)
-                    if optimizer is not None:
-                        add_rate(optimizer.lr)
-                elif not (self._record(loss) and self._look()):
-                    self._end("nan")
-                    return
-                if optimizer is not None:
-                    optimizer.step()
-                self.done += 1
-                if self._framing and not self._after():
-                    self._end("nan")
-                    return
-            self._end("done")
-        except KeyboardInterrupt:
-            self._end("interrupted")
-        except GeneratorExit:
-            self._end("left")
-            raise
-        except BaseException as error:
-            self.error = error
-            self._end("error")
-            raise
-
-    def _drive(self, going: Generator[float, None, None]) -> None:
-        """Run to the end, here and now; the first interrupt ends it between two steps."""
-        with Deferred() as self._interrupt:
-            try:
-                for seconds in going:
-                    self.watcher.poll()
-                    if seconds:
-                        self.controls.wait(seconds)
-                        if self._interrupt.asked:
-                            self._end("interrupted")
-                            going.close()
-                            return
-            except KeyboardInterrupt:
-                # While it waited.
-                self._end("interrupted")
-                going.close()
-            finally:
-                self._interrupt = None

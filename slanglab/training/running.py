@@ -10,9 +10,10 @@ from types import CodeType, TracebackType
 from typing import Any
 
 from slanglab.errors import SlangLabError
+from slanglab.training.interrupts import Deferred
 from slanglab.training.losses import Losses
 from slanglab.training.record import Ending
-from slanglab.training.run import Recorder, clock
+from slanglab.training.run import FRAME, Recorder, clock
 
 __all__ = ["Run", "Steps"]
 
@@ -38,6 +39,85 @@ class Run(Recorder):
         ended = self.stopped or self.phase
         loss = "" if math.isnan(self.loss) else f", loss {self.loss:.6g}"
         return f"Run({self.name!r}, step {self.done} of {self.total}{loss}, {ended})"
+
+    def _go(self, body: Callable[[int], Any]) -> Generator[float, None, None]:
+        """Do all steps; yield now and then, with seconds to wait before going on."""
+        optimizer, controls, total = self.optimizer, self.controls, self.total
+        columns = self.columns
+        add_loss, add_time, add_rate = columns.loss.append, columns.time.append, columns.rate.append
+        try:
+            self._begin()
+            now = clock()
+            pause = now + FRAME / 2
+            wake, closely = 0.0, True
+            # Most steps pass by all but the calls and three appends. Every line counts here: a step leaves no cache warm.
+            while self.done < total:
+                if now >= wake or controls.pending:
+                    if self._interrupt is not None and self._interrupt.asked:
+                        self._end("interrupted")
+                        return
+                    if controls.pending and not (yield from self._pauses()):
+                        self._end("stopped" if self.trouble is None else "nan")
+                        return
+                    now = clock()
+                    if now >= pause:
+                        yield 0.0
+                        pause = clock() + FRAME / 2
+                    if now >= self._due:
+                        self._before()
+                    wake = min(pause, self._due)
+                    closely = not self._plain
+                if optimizer is not None:
+                    optimizer.zero_grad()
+                loss = body(self.done)
+                if not closely and type(loss) is float and loss - loss == 0:
+                    now = clock()
+                    add_loss(loss)
+                    add_time(now - self._started)
+                    if optimizer is not None:
+                        add_rate(optimizer.lr)
+                        optimizer.step()
+                    self.done += 1
+                    continue
+                if not (self._record(loss) and self._look()):
+                    self._end("nan")
+                    return
+                if optimizer is not None:
+                    optimizer.step()
+                self.done += 1
+                if self._framing and not self._after():
+                    self._end("nan")
+                    return
+                wake, closely = 0.0, True  # what is due, and what waits to be read, may have changed
+            self._end("done")
+        except KeyboardInterrupt:
+            self._end("interrupted")
+        except GeneratorExit:
+            self._end("left")
+            raise
+        except BaseException as error:
+            self.error = error
+            self._end("error")
+            raise
+
+    def _drive(self, going: Generator[float, None, None]) -> None:
+        """Run to the end, here and now; the first interrupt ends it between two steps."""
+        with Deferred(told=self.controls.hurry) as self._interrupt:
+            try:
+                for seconds in going:
+                    self.watcher.poll()
+                    if seconds:
+                        self.controls.wait(seconds)
+                        if self._interrupt.asked:
+                            self._end("interrupted")
+                            going.close()
+                            return
+            except KeyboardInterrupt:
+                # While it waited.
+                self._end("interrupted")
+                going.close()
+            finally:
+                self._interrupt = None
 
     def _run(self) -> None:
         """Run here and now."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,44 +11,56 @@ __all__ = ["Column", "decimated"]
 
 
 class Column:
-    """Numbers in a buffer that grows by doubling.
+    """Numbers that arrive one at a time, in a buffer that grows by doubling.
 
     One thread appends; others may read at any time what was complete then.
 
     Attributes
     ----------
-    count : int
-        Numbers so far.
+    append : callable
+        Adds a number at the end. It is a list's own: a step of a training loop leaves no cache warm, so that every line of
+        Python around it is slow.
     """
 
     def __init__(self) -> None:
         self._room: NDArray[np.float64] = np.empty(1024)
-        self.count = 0
+        self._stored = 0
+        self._tail: list[float] = []
+        """Numbers that are not in the buffer yet."""
+        self._lock = threading.Lock()
+        self.append = self._tail.append
 
-    def append(self, x: float) -> None:
-        """Add a number at the end."""
-        n = self.count
-        try:
-            self._room[n] = x
-        except IndexError:
-            # Readers of the old buffer keep it.
-            self._room = np.concatenate([self._room, np.empty(n)])
-            self._room[n] = x
-        self.count = n + 1
+    @property
+    def count(self) -> int:
+        """Numbers so far."""
+        with self._lock:
+            return self._stored + len(self._tail)
 
     def extend(self, xs: NDArray[np.float64]) -> None:
         """Add several."""
-        n = self.count + len(xs)
-        if n > len(self._room):
-            self._room = np.concatenate([self._room, np.empty(max(n, len(self._room)))])
-        self._room[self.count : n] = xs
-        self.count = n
+        with self._lock:
+            self._settle()
+            self._store(xs)
 
     def view(self, first: int = 0) -> NDArray[np.float64]:
         """Return the numbers from `first` on, without a copy."""
-        # The count first: what it counts is in whatever buffer is read after it.
-        n = self.count
-        return self._room[first:n]
+        with self._lock:
+            self._settle()
+            return self._room[first : self._stored]
+
+    def _settle(self) -> None:
+        n = len(self._tail)  # more may come meanwhile
+        if n:
+            self._store(np.array(self._tail[:n]))
+            del self._tail[:n]
+
+    def _store(self, xs: NDArray[np.float64]) -> None:
+        n = self._stored + len(xs)
+        if n > len(self._room):
+            # Readers of the old buffer keep it.
+            self._room = np.concatenate([self._room, np.empty(max(n, len(self._room)))])
+        self._room[self._stored : n] = xs
+        self._stored = n
 
 
 def decimated(y: NDArray[np.float64], most: int) -> NDArray[np.intp]:
