@@ -17,7 +17,7 @@ const info: Info = {
   optimizer: "",
   rate: false,
   keep: true,
-  params: [{ name: "w", shape: [2], dtype: "float" }],
+  params: [{ name: "w", shape: [2], dtype: "float", numbers: 1 }],
 };
 
 function frame(from: number, y: number[], measured: [number, number] = [0, 0], more = {}): Message {
@@ -89,7 +89,7 @@ test("info of something else is none", () => {
   assert.equal(readInfo({ version: 99 }), null);
   assert.equal(readInfo({ version: 1, run: 0 })?.run, 0);
   assert.deepEqual(readInfo({ version: 1, run: 2, params: [{ name: 3 }, 4] })?.params, [
-    { name: "", shape: [], dtype: "" },
+    { name: "", shape: [], dtype: "", numbers: 0 },
   ]);
 });
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -48,10 +49,13 @@ def tokens() -> dict[str, Any]:
 def style(name: str = "style.css") -> str:
     """Return a style sheet of this folder, with the tokens filled in and comments and line ends taken out.
 
-    In the sheet `@tokens;` stands for the declarations of all tokens. Each colour is a `light-dark()` pair, so
-    `color-scheme` of the root alone decides between the themes.
+    In the sheet `@tokens;` stands for the declarations of all tokens, and `@host SELECTOR;` for what `host.css` says of an output's
+    element. Each colour is a `light-dark()` pair, so `color-scheme` of the root alone decides between the themes.
     """
-    text = resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+    text, host = (
+        resources.files(__package__).joinpath(sheet).read_text(encoding="utf-8") for sheet in (name, "host.css")
+    )
+    text = re.sub(r"@host (\S+);", lambda found: host.replace("@root", found[1]), text)
     data = tokens()
     pairs = [f"--{key}:{value}" for key, value in data["host"].items()]
     pairs += [f"--{key}:light-dark({light},{dark})" for key, (light, dark) in data["colors"].items()]

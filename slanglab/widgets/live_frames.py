@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slanglab.scalars import type_name
-from slanglab.tensors import sources
+from slanglab.tensors import layout, sources
 from slanglab.training.pictures import Shot
 from slanglab.training.run import Recorder
 from slanglab.training.series import decimated
@@ -46,9 +46,10 @@ def describe(run: Recorder) -> dict[str, Any]:
 def _form(tensor: Any) -> dict[str, Any]:
     if sources.is_tensor(tensor):
         kind = _VECTOR.sub(r"\1\2", type_name(str(tensor.dtype.full_name)))
-        return {"shape": list(tensor.shape.as_tuple()), "dtype": kind}
+        numbers = sum(layout.view(tensor, field, None).all.count for field in layout.fields(tensor))
+        return {"shape": list(tensor.shape.as_tuple()), "dtype": kind, "numbers": numbers}
     value = sources.arrays(tensor).value
-    return {"shape": list(value.shape), "dtype": str(value.dtype)}
+    return {"shape": list(value.shape), "dtype": str(value.dtype), "numbers": value.size}
 
 
 def news(run: Recorder, first: int, measured: int, *, whole: bool = False) -> tuple[dict[str, Any], Arrays]:

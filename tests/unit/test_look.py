@@ -206,3 +206,16 @@ def test_style_is_filled_in_and_small():
     defined = set(re.findall(r"--([\w-]+):", css))
     assert used <= defined
     assert len(css) < 10_000  # it is saved with every report of a notebook
+
+
+@pytest.mark.parametrize("sheet", ["style.css", "table.css", "flow.css"])
+def test_every_output_follows_the_theme_that_a_host_says(sheet):
+    said = look.style(sheet)
+    root = re.match(r"(\.[\w.-]+)\{", said)[1]
+    for theme in ("light", "dark"):
+        host = f'body[data-jp-theme-light="{"true" if theme == "light" else "false"}"] {root}'
+        rule = next(r for r in said.split("}") if host in r)
+        assert rule.endswith(f"{{color-scheme:{theme}")
+    assert f"body[data-jp-theme-light] {root}," in said  # no page of its own there
+    assert "@host" not in said
+    assert "@root" not in said

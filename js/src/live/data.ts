@@ -12,6 +12,8 @@ export interface Param {
   name: string;
   shape: number[];
   dtype: string;
+  /** A float3 counts as three. */
+  numbers: number;
 }
 
 export interface Info {
@@ -88,9 +90,12 @@ function wired(x: unknown): number | null {
 /** Read the `info` trait; null for anything else, and before the first run `run` is 0. */
 export function readInfo(x: unknown): Info | null {
   if (!isFields(x) || x.version !== VERSION) return null;
-  const params = (Array.isArray(x.params) ? x.params : [])
-    .filter(isFields)
-    .map((p) => ({ name: text(p.name), shape: naturals(p.shape), dtype: text(p.dtype) }));
+  const params = (Array.isArray(x.params) ? x.params : []).filter(isFields).map((p) => ({
+    name: text(p.name),
+    shape: naturals(p.shape),
+    dtype: text(p.dtype),
+    numbers: numeral(p.numbers),
+  }));
   return {
     run: numeral(x.run),
     name: text(x.name),

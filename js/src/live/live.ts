@@ -106,11 +106,11 @@ export class Live {
       this.at,
     );
     this.scrub.hidden = true;
-    const elements = info.params.reduce((n, p) => n + p.shape.reduce((a, b) => a * b, 1), 0);
+    const elements = info.params.reduce((n, p) => n + p.numbers, 0);
     const facts = [
       info.optimizer,
       graded ? `${count(info.params.length)} parameter${info.params.length === 1 ? "" : "s"}` : "",
-      graded ? `${count(elements)} element${elements === 1 ? "" : "s"}` : "",
+      graded ? `${count(elements)} number${elements === 1 ? "" : "s"}` : "",
     ].filter(Boolean);
     root.append(
       h(

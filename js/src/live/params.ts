@@ -59,7 +59,7 @@ export class ParamTable {
               {},
               h(
                 "th",
-                { scope: "row", title: p.name },
+                { scope: "row", title: `${p.name} ${shapeText(p.shape)} ${p.dtype}` },
                 h("b", { class: "mono" }, p.name),
                 h("div", { class: "mono dim small" }, `${shapeText(p.shape)} ${p.dtype}`),
               ),
