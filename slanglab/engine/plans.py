@@ -42,6 +42,7 @@ _LEAST_SHARED = 2**16
 one by one, which takes 120 µs at 2^16."""
 _LEAST_HALF = 2**11
 """The same at most for a backward call with a tensor of halves: as many additions one of its gradients holds."""
+# A backward call with a tensor of doubles is always large: slangpy has no kernel for their gradients.
 _LEAST_SPREAD = 64
 """The same where arrays may be spread over a larger call, each along an axis of its own: one has an axis of length 1, or `.map` is used.
 Without those each shape is the end of the largest one, and the call is as large as that."""
@@ -189,13 +190,15 @@ class Plans:
             if shape is None:
                 continue
             if _spreads(shape):
-                return _LEAST_SPREAD
+                limit = min(limit, _LEAST_SPREAD)
             if self._backward and type(value) is _Tensor:
                 limit = min(limit, self._limit_of(value.element_count, get_value_signature(value)))
         return limit
 
     def _limit_of(self, count: int, signature: str) -> int:
         """Return the elements from which a backward call with such a tensor is large."""
+        if "double" in signature:
+            return 1
         if "half" in signature:
             return min(self._limit, _LEAST_HALF)
         return min(self._limit, _LEAST_SHARED) if count == 1 else self._limit
@@ -261,7 +264,7 @@ class Plans:
                 add(kind)
             else:
                 return None
-        add(most >= (_LEAST_SPREAD if spreads else limit))
+        add(most >= (min(_LEAST_SPREAD, limit) if spreads else limit))
         return tuple(found)
 
     def is_large(self, values: Iterable[Any]) -> bool:

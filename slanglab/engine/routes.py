@@ -134,7 +134,8 @@ class Route:
             s.name for s in target.parameters if isinstance(values.get(s.name), np.ndarray) and not s.writes
         ]
         self._tried = bool(words)
-        self._least = straight.least(target.device)
+        alone = target.backward and any(_is_double(v) for v in (*values.values(), result))
+        self._least = 1 if alone else straight.least(target.device)
 
     def direct(self, values: Mapping[str, Any], result: Any) -> tuple[Straight, Launch] | None:
         """Return the straight kernel and its launch, or None where it was not made for such arguments."""
@@ -218,6 +219,11 @@ class Route:
             spec = self._target.by_name[name]
             ready[name] = from_array(self._target.device, values[name], spec.type, len(spec.element_shape))
         return ready
+
+
+def _is_double(value: Any) -> bool:
+    """Tell whether a value is a tensor of doubles, for whose gradients slangpy has no kernel."""
+    return isinstance(value, spy.Tensor) and "double" in value.dtype.full_name
 
 
 def _per_element(tensor: Any, backward: bool) -> int:
