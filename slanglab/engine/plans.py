@@ -98,8 +98,8 @@ class Plan:
     reads: bool = False
     uploads: bool = False
 
-    def run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Make a call, and leave what its report needs."""
+    def run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], fresh: Sequence[Any] = ()) -> Any:
+        """Make a call, and leave what its report needs; for `fresh` see `slanglab.engine.routes.go`."""
         if self.uploads:
             self.wait()
         started = time.perf_counter()
@@ -107,10 +107,12 @@ class Plan:
         if self.reads:
             named = {**named, "_result": _Tensor}
         if self.route is None:
+            for gradient in fresh:
+                gradient.clear()
             result = self.node(*positional, **named)
             self.control.last = self.trace, time.perf_counter() - started, args, kwargs
         else:
-            result, trace = self.route.run(positional, named)
+            result, trace = self.route.run(positional, named, fresh)
             self.control.last = trace, time.perf_counter() - started, (), {}
         return result.to_numpy() if self.reads else result
 

@@ -312,7 +312,7 @@ class Single:
                 if leaf.dtype.is_floating_point:
                     cotangent = self._seed(seed, leaf.placed, leaf.element, leaf.dtype)
                     if i in self._before:
-                        rooms[i] = self._cleared(leaf)
+                        rooms[i] = self._room(leaf.placed, leaf.element)
                         tensor = self._before[i].with_grads(cotangent, rooms[i], zero=False)
                     else:
                         tensor = self._room(leaf.placed, leaf.element).with_grads(cotangent, None, zero=False)
@@ -323,7 +323,7 @@ class Single:
                 leaf = replace(leaf, tensor=own.detach().expand(spread[i]), shape=spread[i])
                 tensor = self._upload(leaf, [])
             if wanted[i] and leaf.receives:
-                rooms[i] = self._cleared(leaf)
+                rooms[i] = self._room(leaf.placed, leaf.element)
                 tensor = tensor.with_grads(None, rooms[i], zero=False)
             tensors.append(tensor)
         args, kwargs = self._arguments.filled(tensors)
@@ -334,7 +334,7 @@ class Single:
             own = self._room(self._shape, self._returned[0])
             kwargs["_result"] = own.with_grads(cotangent, None, zero=False)
         self._idle = False
-        _, more = dispatch.made(self._backward_target(), args, kwargs)
+        _, more = dispatch.made(self._backward_target(), args, kwargs, tuple(rooms.values()))
         said += more
         found: list[Any] = [None] * len(self.leaves)
         for i, room in rooms.items():
@@ -365,12 +365,6 @@ class Single:
             if not leaf.writes and not taken and whole != leaf.placed:
                 found[i] = whole
         return found
-
-    def _cleared(self, leaf: Leaf) -> Any:
-        made = self._room(leaf.placed, leaf.element)
-        if made.element_count:
-            made.clear()
-        return made
 
     def _seed(self, seed: Any, shape: tuple[int, ...], element: str, dtype: Any) -> Any:
         if seed is None:
