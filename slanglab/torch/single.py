@@ -24,7 +24,7 @@ from slanglab.torch.structs import fields_of
 
 __all__ = ["Single"]
 
-_LARGE = 1 << 12
+_LARGE = 1
 """Elements of a result from which it pays to say where it is to lie."""
 
 
