@@ -1,6 +1,8 @@
 """Torch tensors in calls: the numbers of plain torch, forward and backward, on the CPU's torch and whatever device there is."""
 
 import gc
+import subprocess
+import sys
 import threading
 import warnings
 import weakref
@@ -504,3 +506,20 @@ def test_printing_functions(device, capsys):
     )
     assert m.loud(torch.tensor([2.0])).tolist() == [2]
     assert "x=2" in capsys.readouterr().out + slanglab.last_run().prints
+
+
+def test_torch_is_loaded_by_whoever_uses_it():
+    """SlangLab loads torch never (slangpy does, for its first kernel), and its own part for torch with the first torch tensor."""
+    program = """
+import sys, numpy as np, slanglab, slanglab.lab
+assert "torch" not in sys.modules
+m = slanglab.compile("[Differentiable] float f(float x) { return x * x; }", "no_torch")
+assert m.f(np.ones(3, np.float32), _result="numpy").tolist() == [1, 1, 1]
+import torch
+m.f(np.ones(3, np.float32), _result="numpy")
+assert "slanglab.torch" not in sys.modules
+assert m.f(torch.ones(3)).tolist() == [1, 1, 1]
+assert "slanglab.torch.bridge" in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
