@@ -174,10 +174,10 @@ def check_backward(
         _check_argument(function, spec, values.get(spec.name))
     received = [values.get(s.name) for s in specs if receives(s)]
     if not any(has_gradient(v) for v in (*received, this)):
-        raise _nothingreceives(function, specs, values)
+        raise _nothing_receives(function, specs, values)
 
 
-def _nothingreceives(function: str, specs: Sequence[Parameter], values: Mapping[str, Any]) -> CallError:
+def _nothing_receives(function: str, specs: Sequence[Parameter], values: Mapping[str, Any]) -> CallError:
     could = [s for s in specs if receives(s)]
     lacking = next((s for s in could if isinstance(values.get(s.name), spy.Tensor)), None)
     if lacking is not None:
