@@ -28,10 +28,21 @@ from slanglab.errors import CallError, SlangLabError
 from slanglab.guard import KernelRefusedError
 from slanglab.messages import call_errors
 from slanglab.tensors import writes
+from slanglab.values import holds_torch
 
-__all__ = ["GradientWarning", "Target", "ValueWarning", "append_to", "call", "explained", "run"]
+__all__ = [
+    "GradientWarning",
+    "Said",
+    "Target",
+    "ValueWarning",
+    "append_to",
+    "call",
+    "explained",
+    "made",
+    "run",
+]
 
-_TO_THE_USER = 4
+_TO_THE_USER = 3
 """Frames between a warning and the line that called, by way of the function proxy."""
 
 
@@ -43,6 +54,10 @@ class GradientWarning(UserWarning):
     """A gradient that differs from the difference quotient, or that cannot be what was meant."""
 
 
+Said = tuple[type[UserWarning], str]
+"""A warning that is to be given."""
+
+
 def call(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Call `target` and return what slangpy returns: a number, a tensor, or what `_result` asks for.
 
@@ -51,9 +66,26 @@ def call(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> An
     CallError
         When the call is refused, by SlangLab or by slangpy; the message is short and names the argument.
     """
+    foreign = target.control.foreign
+    if foreign is not None and holds_torch(args, kwargs):
+        return foreign(target, args, kwargs)
+    result, said = made(target, args, kwargs)
+    for category, text in said:
+        warnings.warn(text, category, stacklevel=_TO_THE_USER)
+    return result
+
+
+def made(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, Sequence[Said]]:
+    """Make a call, and return what it returns with the warnings that are to be given: (category, text) each.
+
+    Raises
+    ------
+    CallError
+    """
     control = target.control
     key = None
     result = MISSED
+    said: Sequence[Said] = ()
     try:
         if control.plain:
             plans = target.plans
@@ -67,7 +99,7 @@ def call(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> An
     except Exception as error:
         raise explained(target, args, kwargs, error) from error
     if result is MISSED:
-        result = _call_checked(target, args, kwargs, key)
+        result, said = _call_checked(target, args, kwargs, key)
     elif target.after is not None:
         printed = target.after()
         if control.last is not None:
@@ -75,7 +107,7 @@ def call(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> An
             control.last = replace(trace, printed=printed), seconds, held, named
     if writes.watched:  # a view follows some tensor, perhaps one of these
         writes.wrote(args, kwargs, result)
-    return result
+    return result, said
 
 
 def explained(
@@ -111,7 +143,9 @@ def _read(target: Target, ready: Prepared, result: Any) -> Any:
     return result
 
 
-def _call_checked(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any], key: Any) -> Any:
+def _call_checked(
+    target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any], key: Any
+) -> tuple[Any, Sequence[Said]]:
     """Check and convert every argument, then call."""
     check_process()
     started = time.perf_counter()
@@ -140,12 +174,10 @@ def _call_checked(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, An
         target.plans.keep(key, routes.plan(target, ready, args, kwargs, details))
     for step in ready.converter.after:
         step()
+    said: list[Said] = [(ValueWarning, note) for note in ready.converter.notes]
+    said += [(GradientWarning, text) for text in details.warnings]
     details.warnings[:0] = ready.converter.notes
-    for note in ready.converter.notes:
-        warnings.warn(note, ValueWarning, stacklevel=_TO_THE_USER)
-    for text in details.warnings[len(ready.converter.notes) :]:
-        warnings.warn(text, GradientWarning, stacklevel=_TO_THE_USER)
-    return _read(target, ready, result)
+    return _read(target, ready, result), said
 
 
 def _may_be_planned(target: Target) -> bool:

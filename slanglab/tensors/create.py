@@ -21,6 +21,7 @@ from slanglab.tensors import foreign
 
 __all__ = [
     "TensorError",
+    "allocate",
     "assign",
     "empty",
     "from_array",
@@ -76,7 +77,12 @@ def _element(dtype: Any) -> Any:
     return _BY_DTYPE[numpy_dtype]
 
 
-def _allocate(device: spy.Device, shape: tuple[int, ...], element: Any) -> Any:
+def allocate(
+    device: spy.Device,
+    shape: tuple[int, ...],
+    element: Any,
+    memory: spy.MemoryType = spy.MemoryType.device_local,
+) -> Any:
     """Return an uninitialised tensor; one without elements is a view of a buffer of one, as slangpy allocates no empty ones."""
     real = shape if shape else (1,)
     count = math.prod(real)
@@ -86,7 +92,7 @@ def _allocate(device: spy.Device, shape: tuple[int, ...], element: Any) -> Any:
         return one.view(real, tuple(int(s) for s in strides), 0)
     try:
         # Padded to 4 bytes: slangpy's clear leaves the last bytes of other sizes as they were.
-        return spy.Tensor.empty(device, real, element)
+        return spy.Tensor.empty(device, real, element, memory_type=memory)
     except (RuntimeError, TypeError, ValueError) as error:
         text = str(error)
         if "createBuffer" in text or "incompatible function arguments" in text or count >= 2**31:
@@ -135,7 +141,7 @@ def _clear(target: Any) -> None:
 def from_array(device: spy.Device, array: np.ndarray[Any, Any], element: Any, element_rank: int = 0) -> Any:
     """Upload a contiguous array as a tensor of `element`, whose last `element_rank` axes make one element."""
     shape = array.shape[: array.ndim - element_rank]
-    result = _allocate(device, shape, element)
+    result = allocate(device, shape, element)
     if array.size:
         result.copy_from_numpy(np.ascontiguousarray(_as_stored(array, result)))
     return result
@@ -272,13 +278,13 @@ def empty(shape: Shape, dtype: Any = None, grad: bool = False) -> Any:
     -------
     slangpy.Tensor
     """
-    return with_grad(_allocate(current_device(), _checked_shape(shape), _element(dtype)), grad)
+    return with_grad(allocate(current_device(), _checked_shape(shape), _element(dtype)), grad)
 
 
 @elsewhere.by_engine
 def zeros(shape: Shape, dtype: Any = None, grad: bool = False) -> Any:
     """Return a tensor of zeros; parameters as for `empty`."""
-    result = _allocate(current_device(), _checked_shape(shape), _element(dtype))
+    result = allocate(current_device(), _checked_shape(shape), _element(dtype))
     _clear(result)
     return with_grad(result, grad)
 

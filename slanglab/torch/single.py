@@ -1,0 +1,372 @@
+"""One call with torch tensors: forward, and backward for what it kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+import slangpy as spy
+import torch
+
+from slanglab import waiting
+from slanglab.engine import dispatch, gradients
+from slanglab.engine.dispatch import GradientWarning, Said, ValueWarning
+from slanglab.engine.parameters import Parameter
+from slanglab.engine.target import Target
+from slanglab.errors import CallError
+from slanglab.torch.convert import converted
+from slanglab.torch.exchange import Exchange
+from slanglab.torch.leaves import Arguments, Leaf, element_of
+from slanglab.torch.structs import fields_of
+
+__all__ = ["Single"]
+
+_LARGE = 1 << 12
+"""Elements of a result from which it pays to say where it is to lie."""
+
+
+class Single:
+    """One call.
+
+    Parameters
+    ----------
+    target : Target
+        The forward one.
+    arguments : Arguments
+    exchange : Exchange
+
+    Attributes
+    ----------
+    written : list of Leaf
+        The tensors that the function writes; `_result` among them where that is a torch tensor.
+    """
+
+    def __init__(self, target: Target, arguments: Arguments, exchange: Exchange) -> None:
+        self.target = target
+        self.leaves = arguments.leaves
+        self.written = [leaf for leaf in self.leaves if leaf.writes]
+        self._arguments = arguments
+        self._exchange = exchange
+        self._tensors: list[Any] = []
+        self._before: dict[int, Any] = {}
+        self._lent: list[Any] = []
+        self._idle = True
+        self._struct: Any = None
+        self._shape: tuple[int, ...] = ()
+        self._returned: tuple[str, Any] = ("float", torch.float32)
+        self._where = self.leaves[0].tensor.device
+        result = arguments.result
+        self._into = result is not None and not _is_torch(result) and not _asks_for_tensor(result)
+        self._returns = (
+            bool(target.slang_function.have_return_value) if target.checked else True
+        ) and not _is_torch(result)
+        if self._into and (isinstance(result, (str, type)) or not _can_be_written(result)):
+            raise CallError(
+                f"{target.name}: with torch tensors the result is a torch tensor, and _result asks for {result!r}",
+                function=target.name,
+                argument="_result",
+                hint="leave _result out; `.numpy()` of what comes back is the array",
+            )
+
+    # ----- gradients -----
+
+    def carries_gradient(self, said: list[Said]) -> bool:
+        """Tell whether torch is to have the call in its graph, and say what a tensor that requires a gradient will not get."""
+        asking = [leaf for leaf in self.leaves if leaf.tensor.requires_grad]
+        if not asking or not torch.is_grad_enabled():
+            return False
+        if any(leaf.writes for leaf in asking):
+            return True  # torch has to know that they are written
+        target = self.target
+        names = ", ".join(leaf.where for leaf in asking)
+        if not target.slang_function.differentiable:
+            self._once(
+                said,
+                "differentiable",
+                f"{target.name} is not [Differentiable], so {names} gets no gradient from it; write [Differentiable] before the "
+                "function, and before every function that it calls",
+            )
+            return False
+        for leaf in asking:
+            if not leaf.receives and leaf.spec is not None and leaf.spec.kind == "tensor":
+                self._once(
+                    said,
+                    f"tensor {leaf.where}",
+                    f"{target.name}: {leaf.where} gets no gradient, as a {leaf.spec.type} carries none; declare it as "
+                    f"I{leaf.spec.type.replace('Tensor', 'DiffTensor', 1)}",
+                )
+        if self._is_struct:
+            self._once(
+                said,
+                "struct",
+                f"{target.name} returns a struct, whose fields carry no gradient to torch; return a number or a vector, or write "
+                "`out` parameters",
+            )
+            return False
+        if self._into:
+            raise CallError(
+                f"{target.name}: {names} requires a gradient, and a result that goes to a {type(self._arguments.result).__name__} "
+                "is not in torch's graph",
+                function=target.name,
+                argument="_result",
+                hint="leave _result out, or call within `torch.no_grad()`",
+            )
+        return any(leaf.receives for leaf in asking)
+
+    def _once(self, said: list[Said], about: str, text: str) -> None:
+        """Say something once for each function."""
+        told: set[str] = self.target.beside.setdefault("torch told", set())
+        if about not in told:
+            told.add(about)
+            said.append((GradientWarning, text))
+
+    def keep(self, said: list[Said]) -> None:
+        """Make sure that what the backward call reads is what the forward call read."""
+        given = self._arguments
+        for at, value in enumerate(given.args):
+            given.args[at] = self._constant(at, value, said)
+        for name, value in given.kwargs.items():
+            given.kwargs[name] = self._constant(name, value, said)
+
+    def _constant(self, key: int | str, value: Any, said: list[Said]) -> Any:
+        """Return an argument that is no torch tensor as the backward call is to see it: unchanged since, and without a gradient."""
+        spec = self._spec(key)
+        if spec is not None and spec.writes:
+            return value
+        if isinstance(value, np.ndarray):
+            return value.copy()
+        if not isinstance(value, spy.Tensor) or not gradients.has_gradient(value):
+            return value
+        name = spec.name if spec is not None else f"argument {key}"
+        self._once(
+            said,
+            f"slangpy {key}",
+            f"{self.target.name}: the slangpy tensor {name} gets no gradient from a call with torch tensors; pass it as a torch "
+            "tensor for that",
+        )
+        plain = value.detach()
+        return plain.with_grads() if spec is not None and gradients.is_concrete(spec) else plain
+
+    def _spec(self, key: int | str) -> Parameter | None:
+        if isinstance(key, str):
+            return self.target.by_name.get(key)
+        at = key - (1 if self.target.this_first else 0)
+        return self.target.parameters[at] if 0 <= at < len(self.target.parameters) else None
+
+    @property
+    def _is_struct(self) -> bool:
+        result = self.target.result
+        return self._returns and result is not None and result.kind == "struct"
+
+    # ----- forward -----
+
+    def forward(self, said: list[Said], kept: bool = False) -> list[Any]:
+        """Make the call; return the result, where there is one for torch, and the tensors that were written.
+
+        Parameters
+        ----------
+        said : list of Said
+            Gets the warnings to give.
+        kept : bool
+            True where a backward call may follow.
+        """
+        notes: list[str] = []
+        tensors = self._tensors = []
+        for i, leaf in enumerate(self.leaves):
+            tensor = self._upload(leaf, notes) if leaf.reads else self._room(leaf.placed, leaf.element)
+            if kept and leaf.reads and leaf.writes and leaf.receives:
+                self._before[i] = self._upload(leaf, [])
+            if leaf.spec is not None and gradients.is_concrete(leaf.spec):
+                tensor = tensor.with_grads()
+            tensors.append(tensor)
+        said += [(ValueWarning, note) for note in notes]
+        args, kwargs = self._arguments.filled(tensors)
+        wanted = self._result_room() if self._returns and not self._into else None
+        if wanted is not None:
+            kwargs["_result"] = wanted
+        self._idle = False
+        result, more = dispatch.made(self.target, args, kwargs)
+        said += more
+        outputs: list[Any] = []
+        if self._returns:
+            if self._into or not isinstance(result, spy.Tensor):
+                self._struct = result
+            elif self._is_struct:
+                self._struct = fields_of(result)
+                self._idle = True
+            else:
+                outputs.append(self._shaped(self._exchange.download(result)))
+                self._shape = tuple(outputs[0].shape) or (1,)
+                self._returned = element_of(outputs[0].dtype), outputs[0].dtype
+                self._idle = True
+        for leaf, tensor in zip(self.leaves, tensors, strict=True):
+            if leaf.writes:
+                leaf.tensor.copy_(self._exchange.download(tensor).reshape(leaf.shape))
+                outputs.append(leaf.tensor)
+                self._idle = True
+        return outputs
+
+    def _upload(self, leaf: Leaf, notes: list[str]) -> Any:
+        tensor = converted(self.target.name, leaf, notes)
+        made = self._exchange.upload(tensor, leaf.element, leaf.placed)
+        self._lent.append(made)
+        return made
+
+    def _room(self, shape: tuple[int, ...], element: str) -> Any:
+        made = self._exchange.room(shape, element)
+        self._lent.append(made)
+        return made
+
+    def _result_room(self) -> Any:
+        """Return what to give as `_result`: a tensor in memory that is read quickly, where its shape is known before."""
+        spec = self.target.result
+        if self._arguments.simple and spec is not None and spec.kind == "scalar" and spec.dtype is not None:
+            shapes = [
+                leaf.placed[: leaf.outer] if leaf.shape else (1,)
+                for leaf in self.leaves
+                if leaf.outer or not leaf.shape
+            ]
+            try:
+                shape = np.broadcast_shapes(*shapes)
+            except ValueError:
+                return "tensor"
+            if prod(shape) >= _LARGE:
+                return self._room(shape, spec.type)
+        return "tensor"
+
+    def _shaped(self, result: Any) -> Any:
+        """Return a result without the axis that a call of tensors without axes has on the device."""
+        spec = self.target.result
+        element = spec.element_shape if spec is not None else ()
+        if not self._arguments.has_axes and result.ndim > len(element) and result.numel() == prod(element):
+            return result.reshape(element)
+        return result
+
+    def finish(self) -> None:
+        """Give back what the call lent; later calls may write it, so that the device has to be done with it."""
+        lent, self._lent = self._lent, []
+        self._tensors, self._before = [], {}
+        if self._idle:
+            self._exchange.free(lent)
+
+    def let_go(self) -> None:
+        """Let go of the user's tensors: torch's graph holds this object, and what this holds could hold the graph."""
+        for leaf in self.leaves:
+            leaf.tensor = None
+
+    def answer(self, outputs: Sequence[Any]) -> Any:
+        """Return what the call returns to the user."""
+        if self._struct is not None:
+            return self._struct
+        if self._returns:
+            return outputs[0]
+        return outputs[-1] if _is_torch_given(self.leaves) else None
+
+    @property
+    def has_result(self) -> bool:
+        """Whether the first output is the function's result."""
+        return self._returns and self._struct is None
+
+    # ----- backward -----
+
+    def backward(self, wanted: Sequence[bool], seeds: Sequence[Any], said: list[Said]) -> list[Any]:
+        """Make the backward call; return the gradient of each leaf, None for those that are not wanted.
+
+        Parameters
+        ----------
+        wanted : sequence of bool
+            For each leaf.
+        seeds : sequence of torch.Tensor or None
+            The gradient of each output, in the order of `forward`; None for zero.
+        said : list of Said
+        """
+        if self.target.device.info.type == spy.DeviceType.cuda:
+            self.target.device.set_cuda_context_current()  # torch's backward runs in a thread of its own
+        left = list(seeds)
+        lent_before = len(self._lent)
+        result = left.pop(0) if self.has_result else None
+        tensors: list[Any] = []
+        rooms: dict[int, Any] = {}
+        for i, leaf in enumerate(self.leaves):
+            tensor = self._tensors[i]
+            if gradients.has_gradient(tensor):
+                tensor = tensor.detach()
+            if leaf.writes:
+                seed = left.pop(0)
+                if leaf.dtype.is_floating_point:
+                    cotangent = self._seed(seed, leaf.placed, leaf.element, leaf.dtype)
+                    if i in self._before:
+                        rooms[i] = self._cleared(leaf)
+                        tensor = self._before[i].with_grads(cotangent, rooms[i], zero=False)
+                    else:
+                        tensor = self._room(leaf.placed, leaf.element).with_grads(cotangent, None, zero=False)
+            elif wanted[i] and leaf.receives:
+                rooms[i] = self._cleared(leaf)
+                tensor = tensor.with_grads(None, rooms[i], zero=False)
+            tensors.append(tensor)
+        args, kwargs = self._arguments.filled(tensors)
+        kwargs.pop("_result", None) if self._returns else None
+        if self.has_result:
+            cotangent = self._seed(result, self._shape, *self._returned)
+            # slangpy's kernel runs the function again and writes its result, so that seed and result cannot be one memory.
+            own = self._room(self._shape, self._returned[0])
+            kwargs["_result"] = own.with_grads(cotangent, None, zero=False)
+        self._idle = False
+        _, more = dispatch.made(self._backward_target(), args, kwargs)
+        said += more
+        found: list[Any] = [None] * len(self.leaves)
+        for i, room in rooms.items():
+            leaf = self.leaves[i]
+            found[i] = self._exchange.download(room).reshape(leaf.shape).to(leaf.given)
+        if not rooms:
+            waiting.wait(self.target.device)
+        self._idle = True
+        self._exchange.free(self._lent[lent_before:])
+        del self._lent[lent_before:]
+        return found
+
+    def _cleared(self, leaf: Leaf) -> Any:
+        made = self._room(leaf.placed, leaf.element)
+        if made.element_count:
+            made.clear()
+        return made
+
+    def _seed(self, seed: Any, shape: tuple[int, ...], element: str, dtype: Any) -> Any:
+        if seed is None:
+            made = self._exchange.upload(torch.zeros(shape, dtype=dtype, device=self._where), element, shape)
+        else:
+            made = self._exchange.upload(seed.detach(), element, shape)
+        self._lent.append(made)
+        return made
+
+    def _backward_target(self) -> Target:
+        known = self.target.beside.get("torch backward")
+        if known is None:
+            known = self.target.beside["torch backward"] = self.target.modified(
+                "bwds", self.target.node.bwds, (), {}
+            )
+        return known
+
+    def __del__(self) -> None:
+        try:
+            self.finish()
+        except Exception:  # noqa: S110 - at the end of the process or of the device there is nothing left to give back to
+            pass
+
+
+def _is_torch(value: object) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+def _is_torch_given(leaves: Sequence[Leaf]) -> bool:
+    return bool(leaves) and leaves[-1].where == "_result"
+
+
+def _asks_for_tensor(value: object) -> bool:
+    return value is spy.Tensor or value is torch.Tensor or (isinstance(value, str) and value == "tensor")
+
+
+def _can_be_written(value: object) -> bool:
+    return isinstance(value, (spy.Tensor, np.ndarray)) or hasattr(value, "storage")
