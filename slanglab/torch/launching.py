@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from slanglab import children, elsewhere, progress
@@ -42,7 +41,9 @@ class RankError(SlangLabError, RuntimeError):
         As that process had it.
     """
 
-    def __init__(self, message: str, rank: int, *, kind: str = "", traceback: str = "", hint: str | None = None) -> None:
+    def __init__(
+        self, message: str, rank: int, *, kind: str = "", traceback: str = "", hint: str | None = None
+    ) -> None:
         super().__init__(message, hint=hint)
         self.rank = rank
         self.kind = kind

@@ -162,7 +162,9 @@ def main(options: Mapping[str, Any]) -> None:
         _run(options, channel, drawn)
     except BaseException as error:
         outputs.close()
-        channel.say("raised", type=type(error).__name__, text=str(error)[:10_000], traceback=_traceback(error))
+        channel.say(
+            "raised", type=type(error).__name__, text=str(error)[:10_000], traceback=_traceback(error)
+        )
     else:
         outputs.close()
         channel.say("done")

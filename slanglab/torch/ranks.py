@@ -35,8 +35,8 @@ def local_device() -> Any:
     """Choose the GPU of this process, and return it as a `torch.device`; for scripts that torchrun starts.
 
     torchrun numbers the processes of a machine in the variable LOCAL_RANK. This lets CUDA see the GPU of that number alone, so that torch
-    and SlangLab both have it as their first: call it before anything uses CUDA. Processes that `slanglab.torch.launch` starts with NCCL have
-    done so.
+    and SlangLab both have it as their first: call it before anything uses CUDA. In processes that `slanglab.torch.launch` starts with
+    NCCL that is done.
 
     Returns
     -------

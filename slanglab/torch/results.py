@@ -67,7 +67,9 @@ def _coded(value: Any, where: str, depth: int) -> Any:
     if isinstance(value, Mapping):
         pairs = []
         for key, inner in value.items():
-            pairs.append((_coded(key, f"a key of {where}", depth + 1), _coded(inner, f"{where}[{key!r}]", depth + 1)))
+            pairs.append(
+                (_coded(key, f"a key of {where}", depth + 1), _coded(inner, f"{where}[{key!r}]", depth + 1))
+            )
         return "dict", pairs
     if type(value) in (list, tuple, set):
         parts = [_coded(inner, f"{where}[{i}]", depth + 1) for i, inner in enumerate(value)]

@@ -29,8 +29,9 @@ from slanglab.cells.versions import Unit
 from slanglab.errors import SlangLabError
 from slanglab.scalars import type_name
 from slanglab.tensors import create
+from slanglab.torch.functions import SlangOperator, function
 
-__all__ = ["Parcel", "TravelError", "Arrival", "pack", "unpack"]
+__all__ = ["Arrival", "Parcel", "TravelError", "pack", "unpack"]
 
 
 class TravelError(SlangLabError, TypeError):
@@ -56,14 +57,14 @@ class Parcel:
     call: bytes
 
 
-def pack(lab: Any, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Parcel:
+def pack(lab: Any, called: Callable[..., Any], arguments: tuple[Any, ...]) -> Parcel:
     """Pack a call.
 
     Parameters
     ----------
     lab : Lab
         Whose cells the function may use.
-    function : callable
+    called : callable
     arguments : tuple
         What it is called with, behind the rank.
 
@@ -75,9 +76,9 @@ def pack(lab: Any, function: Callable[..., Any], arguments: tuple[Any, ...]) -> 
     buffer = io.BytesIO()
     pickler = _Pickler(buffer)
     try:
-        pickler.dump((function, arguments))
+        pickler.dump((called, arguments))
     except Exception as error:
-        raise _named(function, arguments, error) from error
+        raise _named(called, arguments, error) from error
     return Parcel(_with_imports(lab, pickler.cells), pickler.lines, buffer.getvalue())
 
 
@@ -99,12 +100,12 @@ def _with_imports(lab: Any, keys: list[str]) -> list[tuple[str, Unit, bool]]:
     return list(found.values())
 
 
-def _named(function: Callable[..., Any], arguments: tuple[Any, ...], error: Exception) -> TravelError:
+def _named(called: Callable[..., Any], arguments: tuple[Any, ...], error: Exception) -> TravelError:
     """Return the error that says which of the things that a call uses cannot be sent."""
-    name = getattr(function, "__name__", type(function).__name__)
+    name = getattr(called, "__name__", type(called).__name__)
     if isinstance(error, TravelError):
         return error
-    for place, value in _parts(function, arguments):
+    for place, value in _parts(called, arguments):
         try:
             _Pickler(io.BytesIO()).dump(value)
         except TravelError as why:
@@ -117,13 +118,13 @@ def _named(function: Callable[..., Any], arguments: tuple[Any, ...], error: Exce
     return TravelError(f"{name} cannot be sent to another process: {error}")
 
 
-def _parts(function: Any, arguments: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
+def _parts(called: Any, arguments: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
     for i, value in enumerate(arguments):
         yield f"argument {i + 1}", value
-    if isinstance(function, types.FunctionType):
-        for name, value in _globals_of(function).items():
+    if isinstance(called, types.FunctionType):
+        for name, value in _globals_of(called).items():
             yield f"its global `{name}`", value
-        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        for name, cell in zip(called.__code__.co_freevars, called.__closure__ or (), strict=True):
             try:
                 yield f"`{name}`, which it closes over,", cell.cell_contents
             except ValueError:
@@ -209,6 +210,8 @@ class _Pickler(pickle.Pickler):
             return self._slang(value)
         if isinstance(value, spy.Tensor):
             return _tensor(value)
+        if kind is SlangOperator:
+            return function, (value.slang,)
         if isinstance(value, (spy.Device, spy.Buffer, spy.Texture, spy.Module)):
             raise TravelError(
                 f"a slangpy.{kind.__name__} belongs to this process",
@@ -244,7 +247,11 @@ class _Pickler(pickle.Pickler):
         slots = kind.__dict__.get("__slots__", ())
         left_out |= {slots} if isinstance(slots, str) else set(slots)
         attributes = {name: value for name, value in kind.__dict__.items() if name not in left_out}
-        first = {name: attributes.pop(name) for name in ("__slots__", "__module__", "__doc__") if name in attributes}
+        first = {
+            name: attributes.pop(name)
+            for name in ("__slots__", "__module__", "__doc__")
+            if name in attributes
+        }
         made = (type(kind), kind.__name__, kind.__qualname__, kind.__bases__, first)
         return _new_class, made, attributes, None, None, _fill_class
 
@@ -257,7 +264,7 @@ class _Pickler(pickle.Pickler):
             return _cell_module, (cell.key,)
         if type(value) is SlangStruct:
             return _cell_struct, (cell.key, value.full_name)
-        modifiers = []
+        modifiers: list[tuple[str, Any, Any]] = []
         while value._modifier is not None and value._parent is not None:
             modifiers.insert(0, (value._modifier.name, value._modifier.args, value._modifier.kwargs))
             value = value._parent
@@ -344,9 +351,7 @@ def _fill_function(function: types.FunctionType, state: dict[str, Any]) -> None:
     function.__doc__, function.__qualname__ = state["doc"], state["qualname"]
 
 
-def _new_class(
-    meta: Any, name: str, qualname: str, bases: tuple[type, ...], first: dict[str, Any]
-) -> type:
+def _new_class(meta: Any, name: str, qualname: str, bases: tuple[type, ...], first: dict[str, Any]) -> type:
     made: type = types.new_class(name, bases, {"metaclass": meta}, lambda space: space.update(first))
     made.__qualname__ = qualname
     return made
