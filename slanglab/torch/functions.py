@@ -293,7 +293,6 @@ def _run(slang: SlangFunction, signature: Signature, flat: Any) -> list[Any]:
     return [returned if o.at is None else r for o, r in zip(signature.outputs, results, strict=True)]
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _operator(wanted: str) -> str:
     """Return the name of the operator for one way to call a function, "number:generation:key"; it is made at the first such call."""
     number, counted, key = wanted.split(":")
@@ -305,6 +304,10 @@ def _operator(wanted: str) -> str:
         run = _bound(one.slang, weakref.ref(one), generation)
         operators.make(f"{operators.NAMESPACE}::{found}", one.signature, key, run)
     return found
+
+
+# What torch.compiler.assume_constant_result does; calling that loads the whole compiler, which takes seconds.
+_operator._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _bound(slang: SlangFunction, of: weakref.ref[SlangOperator], generation: int) -> operators.Run:

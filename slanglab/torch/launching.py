@@ -371,7 +371,7 @@ class _Plot:
                     return
                 self._run.log(float(loss))
         else:
-            if message.get("how") == "done":
+            if message.get("how") in ("done", "nan"):
                 next(self._steps, None)
             self.close()
 

@@ -9,7 +9,9 @@ Only the notebook's own children read what is written here; bytes from elsewhere
 
 from __future__ import annotations
 
+import dataclasses
 import dis
+import functools
 import io
 import linecache
 import marshal
@@ -103,8 +105,6 @@ def _with_imports(lab: Any, keys: list[str]) -> list[tuple[str, Unit, bool]]:
 def _named(called: Callable[..., Any], arguments: tuple[Any, ...], error: Exception) -> TravelError:
     """Return the error that says which of the things that a call uses cannot be sent."""
     name = getattr(called, "__name__", type(called).__name__)
-    if isinstance(error, TravelError):
-        return error
     for place, value in _parts(called, arguments):
         try:
             _Pickler(io.BytesIO()).dump(value)
@@ -208,6 +208,8 @@ class _Pickler(pickle.Pickler):
             return _import, (value.__name__,)
         if kind in (SlangModule, SlangFunction, SlangStruct):
             return self._slang(value)
+        if kind in _PARTS_OF_CLASSES:
+            return _part(value)
         if isinstance(value, spy.Tensor):
             return _tensor(value)
         if kind is SlangOperator:
@@ -269,6 +271,38 @@ class _Pickler(pickle.Pickler):
             modifiers.insert(0, (value._modifier.name, value._modifier.args, value._modifier.kwargs))
             value = value._parent
         return _cell_function, (cell.key, value._path, value._shown, tuple(modifiers))
+
+
+_PARTS_OF_CLASSES = (
+    property,
+    staticmethod,
+    classmethod,
+    functools.cached_property,
+    types.MappingProxyType,
+    type(dataclasses.MISSING),
+    dataclasses._FIELD_BASE,  # type: ignore[attr-defined]
+)
+
+
+def _part(value: Any) -> Any:
+    """Return how something that stands in classes is made again; pickle knows none of these."""
+    if isinstance(value, property):
+        return property, (value.fget, value.fset, value.fdel, value.__doc__)
+    if isinstance(value, (staticmethod, classmethod)):
+        return type(value), (value.__func__,)
+    if isinstance(value, functools.cached_property):
+        return _new_cached_property, (value.func, value.attrname)
+    if isinstance(value, types.MappingProxyType):
+        return types.MappingProxyType, (dict(value),)
+    # What dataclasses know by its identity.
+    name = "MISSING" if value is dataclasses.MISSING else value.name
+    return getattr, (dataclasses, name)
+
+
+def _new_cached_property(function: Callable[..., Any], name: str | None) -> Any:
+    made: Any = functools.cached_property(function)
+    made.attrname = name
+    return made
 
 
 def _contents(function: types.FunctionType) -> list[tuple[bool, Any]]:

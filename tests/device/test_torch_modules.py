@@ -1,6 +1,7 @@
 """`slanglab.torch.function` and `slanglab.torch.Module`: eager, compiled and exported beside plain torch."""
 
 import copy
+import functools
 import io
 import pickle
 
@@ -156,17 +157,22 @@ def test_inductor_takes_it_among_torchs_own(module):
         torch.testing.assert_close(found, wanted)
 
 
+def _with_numbers(call, count, c, x, a):
+    return call(x, a, count, c)
+
+
+def _poly(count, c, x, a):
+    return a * x * x + c * count
+
+
 def test_shapes_and_numbers_may_change(module):
     f = function(module.poly)
     compiled = torch.compile(f, fullgraph=True, backend="aot_eager")
     for n, count, c in ((5, 2, 0.5), (7, 3, 1.5), (9, 4, 2.5), (1, 5, 3.5), (0, 6, 4.5)):
         x, a = _rand(n, 3), _rand(3)
-        for found, wanted in zip(
-            _all(lambda x, a: compiled(x, a, count, c), x, a),  # noqa: B023
-            _all(lambda x, a: a * x * x + c * count, x, a),
-            strict=True,
-        ):  # noqa: B023
-            torch.testing.assert_close(found, wanted)
+        found = _all(functools.partial(_with_numbers, compiled, count, c), x, a)
+        for one, wanted in zip(found, _all(functools.partial(_poly, count, c), x, a), strict=True):
+            torch.testing.assert_close(one, wanted)
     n = torch.export.Dim("n")
 
     class Net(torch.nn.Module):
