@@ -75,8 +75,18 @@ def call(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> An
     return result
 
 
-def made(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, Sequence[Said]]:
+def made(
+    target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any], fresh: Sequence[Any] = ()
+) -> tuple[Any, Sequence[Said]]:
     """Make a call, and return what it returns with the warnings that are to be given: (category, text) each.
+
+    Parameters
+    ----------
+    target, args, kwargs
+        The call.
+    fresh : sequence of slangpy.Tensor
+        For a backward call, the gradients that it writes, where they hold anything yet: it leaves them as if they had been zero, and
+        does without reading and clearing them where it can. All of them, or none.
 
     Raises
     ------
@@ -89,17 +99,18 @@ def made(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tu
     try:
         if control.plain:
             plans = target.plans
-            result = plans.quick(args, kwargs)
+            if not fresh:
+                result = plans.quick(args, kwargs)
             if result is MISSED:
                 key, plan = plans.find(args, kwargs)
                 if plan is not None:
-                    result = plan.run(args, kwargs)
+                    result = plan.run(args, kwargs, fresh)
     except SlangLabError:
         raise
     except Exception as error:
         raise explained(target, args, kwargs, error) from error
     if result is MISSED:
-        result, said = _call_checked(target, args, kwargs, key)
+        result, said = _call_checked(target, args, kwargs, key, fresh)
     elif target.after is not None:
         printed = target.after()
         if control.last is not None:
@@ -144,7 +155,7 @@ def _read(target: Target, ready: Prepared, result: Any) -> Any:
 
 
 def _call_checked(
-    target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any], key: Any
+    target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any], key: Any, fresh: Sequence[Any]
 ) -> tuple[Any, Sequence[Said]]:
     """Check and convert every argument, then call."""
     check_process()
@@ -159,7 +170,7 @@ def _call_checked(
     spent = building.seconds()
     with _in_place(target, ready) as restored:
         with stopwatch or nullcontext():
-            result = _submit(target, ready, details)
+            result = _submit(target, ready, details, fresh)
         details.compile_ms = (building.seconds() - spent) * 1e3
         seconds = time.perf_counter() - started
         trace = Trace(target.name, target.backward, details, policy.gradients, stopwatch)
@@ -185,25 +196,29 @@ def _may_be_planned(target: Target) -> bool:
     return not target.overwrites and not (target.backward and target.check_always)
 
 
-def _submit(target: Target, ready: Prepared, details: Details) -> Any:
+def _submit(target: Target, ready: Prepared, details: Details, fresh: Sequence[Any] = ()) -> Any:
     """Run the kernel, or make what a call over no elements returns."""
     if ready.converter.empty:
         shape = empty.call_shape(target.name, target.parameters, ready.values)
         if 0 in shape:
             details.path = "none"
+            for gradient in fresh:
+                gradient.clear()
             if target.backward:
                 return None
             wanted = ready.result if ready.result is not None else target.returned
             return empty.result(target.device, target.slang_function, shape, wanted)
-    return _go(target, ready, details)
+    return _go(target, ready, details, fresh=fresh)
 
 
-def _go(target: Target, ready: Prepared, details: Details, encoder: Any = None) -> Any:
+def _go(
+    target: Target, ready: Prepared, details: Details, encoder: Any = None, fresh: Sequence[Any] = ()
+) -> Any:
     """Run the kernel, or append it to an encoder; whatever fails on the way is an error that says what to do."""
     if any(type(v) is np.ndarray for v in ready.values.values()):
         waiting.before_copy(target.device)
     try:
-        return routes.go(target, ready, details, encoder)
+        return routes.go(target, ready, details, encoder, fresh)
     except KernelRefusedError as error:
         raise refused.explained(target, error) from None
     except SlangLabError:

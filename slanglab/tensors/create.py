@@ -81,9 +81,9 @@ def allocate(
     device: spy.Device,
     shape: tuple[int, ...],
     element: Any,
-    memory: spy.MemoryType = spy.MemoryType.device_local,
+    **placed: Any,
 ) -> Any:
-    """Return an uninitialised tensor; one without elements is a view of a buffer of one, as slangpy allocates no empty ones."""
+    """Return an uninitialised tensor, with `usage` and `memory_type` as slangpy has them; one without elements is a view of a buffer of one, as slangpy allocates no empty ones."""
     real = shape if shape else (1,)
     count = math.prod(real)
     if count == 0:
@@ -92,7 +92,7 @@ def allocate(
         return one.view(real, tuple(int(s) for s in strides), 0)
     try:
         # Padded to 4 bytes: slangpy's clear leaves the last bytes of other sizes as they were.
-        return spy.Tensor.empty(device, real, element, memory_type=memory)
+        return spy.Tensor.empty(device, real, element, **placed)
     except (RuntimeError, TypeError, ValueError) as error:
         text = str(error)
         if "createBuffer" in text or "incompatible function arguments" in text or count >= 2**31:

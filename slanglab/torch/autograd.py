@@ -57,7 +57,7 @@ class _Through(torch.autograd.Function):  # type: ignore[misc]
             return nothing + (None,) * len(one.leaves)
         said: list[Said] = []
         with torch.no_grad():
-            found = one.backward(ctx.needs_input_grad[3:], seeds, said)
+            found = one.backward(saved, ctx.needs_input_grad[3:], seeds, said)
         ctx.warn(said)
         if torch.is_grad_enabled():  # create_graph=True
             sources = [t for t in (*saved, *seeds) if t is not None and t.requires_grad]

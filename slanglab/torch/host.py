@@ -23,11 +23,14 @@ from slanglab.tensors.create import allocate
 
 __all__ = ["HostExchange", "exchange"]
 
-_LEAST = 1 << 12
+_LEAST = 1
 """Bytes from which the kind of memory matters."""
 
 _MOST_KEPT = 1 << 28
 """Bytes of tensors at most that are kept for later calls, on each device."""
+
+_USAGE = spy.BufferUsage.unordered_access | spy.BufferUsage.shader_resource | spy.BufferUsage.copy_source
+"""slangpy's own for tensors, and what it takes to copy a tensor in upload memory, which cannot be read otherwise."""
 
 _LOCAL = spy.MemoryType.device_local
 Key = tuple[tuple[int, ...], str, Any]
@@ -92,7 +95,7 @@ class HostExchange:
             if not found:
                 del self._free[shape, element, memory]
             return kept
-        return allocate(self._device, shape, element, memory)
+        return allocate(self._device, shape, element, usage=_USAGE, memory_type=memory)
 
 
 def _nothing(tensor: Any) -> Any:

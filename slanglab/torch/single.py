@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -23,7 +24,7 @@ from slanglab.torch.structs import fields_of
 
 __all__ = ["Single"]
 
-_LARGE = 1 << 12
+_LARGE = 1
 """Elements of a result from which it pays to say where it is to lie."""
 
 
@@ -197,9 +198,10 @@ class Single:
                 self._struct = fields_of(result)
                 self._idle = True
             else:
-                outputs.append(self._shaped(self._exchange.download(result)))
-                self._shape = tuple(outputs[0].shape) or (1,)
-                self._returned = element_of(outputs[0].dtype), outputs[0].dtype
+                found = self._exchange.download(result)
+                self._shape = tuple(found.shape) or (1,)
+                self._returned = element_of(found.dtype), found.dtype
+                outputs.append(self._shaped(found))
                 self._idle = True
         for leaf, tensor in zip(self.leaves, tensors, strict=True):
             if leaf.writes:
@@ -222,19 +224,26 @@ class Single:
     def _result_room(self) -> Any:
         """Return what to give as `_result`: a tensor in memory that is read quickly, where its shape is known before."""
         spec = self.target.result
-        if self._arguments.simple and spec is not None and spec.kind == "scalar" and spec.dtype is not None:
-            shapes = [
-                leaf.placed[: leaf.outer] if leaf.shape else (1,)
-                for leaf in self.leaves
-                if leaf.outer or not leaf.shape
-            ]
-            try:
-                shape = np.broadcast_shapes(*shapes)
-            except ValueError:
-                return "tensor"
-            if prod(shape) >= _LARGE:
-                return self._room(shape, spec.type)
+        shape = self._call_shape()
+        if (
+            shape is not None
+            and prod(shape) >= _LARGE
+            and spec is not None
+            and spec.kind == "scalar"
+            and spec.dtype is not None
+        ):
+            return self._room(shape, spec.type)
         return "tensor"
+
+    def _call_shape(self) -> tuple[int, ...] | None:
+        """Return the shape of the call, where it follows from the torch tensors."""
+        if not self._arguments.simple:
+            return None
+        shapes = [leaf.placed[: leaf.outer] if leaf.shape else (1,) for leaf in self.leaves]
+        try:
+            return np.broadcast_shapes(*shapes)
+        except ValueError:
+            return None
 
     def _shaped(self, result: Any) -> Any:
         """Return a result without the axis that a call of tensors without axes has on the device."""
@@ -271,11 +280,15 @@ class Single:
 
     # ----- backward -----
 
-    def backward(self, wanted: Sequence[bool], seeds: Sequence[Any], said: list[Said]) -> list[Any]:
+    def backward(
+        self, saved: Sequence[Any], wanted: Sequence[bool], seeds: Sequence[Any], said: list[Said]
+    ) -> list[Any]:
         """Make the backward call; return the gradient of each leaf, None for those that are not wanted.
 
         Parameters
         ----------
+        saved : sequence of torch.Tensor
+            The tensors that the function does not write, as the forward call had them.
         wanted : sequence of bool
             For each leaf.
         seeds : sequence of torch.Tensor or None
@@ -284,7 +297,8 @@ class Single:
         """
         if self.target.device.info.type == spy.DeviceType.cuda:
             self.target.device.set_cuda_context_current()  # torch's backward runs in a thread of its own
-        left = list(seeds)
+        left, inputs = list(seeds), list(saved)
+        spread = self._spread()
         lent_before = len(self._lent)
         result = left.pop(0) if self.has_result else None
         tensors: list[Any] = []
@@ -298,12 +312,18 @@ class Single:
                 if leaf.dtype.is_floating_point:
                     cotangent = self._seed(seed, leaf.placed, leaf.element, leaf.dtype)
                     if i in self._before:
-                        rooms[i] = self._cleared(leaf)
+                        rooms[i] = self._room(leaf.placed, leaf.element)
                         tensor = self._before[i].with_grads(cotangent, rooms[i], zero=False)
                     else:
                         tensor = self._room(leaf.placed, leaf.element).with_grads(cotangent, None, zero=False)
-            elif wanted[i] and leaf.receives:
-                rooms[i] = self._cleared(leaf)
+                tensors.append(tensor)
+                continue
+            own = inputs.pop(0)
+            if i in spread:
+                leaf = replace(leaf, tensor=own.detach().expand(spread[i]), shape=spread[i])
+                tensor = self._upload(leaf, [])
+            if wanted[i] and leaf.receives:
+                rooms[i] = self._room(leaf.placed, leaf.element)
                 tensor = tensor.with_grads(None, rooms[i], zero=False)
             tensors.append(tensor)
         args, kwargs = self._arguments.filled(tensors)
@@ -314,12 +334,15 @@ class Single:
             own = self._room(self._shape, self._returned[0])
             kwargs["_result"] = own.with_grads(cotangent, None, zero=False)
         self._idle = False
-        _, more = dispatch.made(self._backward_target(), args, kwargs)
+        _, more = dispatch.made(self._backward_target(), args, kwargs, tuple(rooms.values()))
         said += more
         found: list[Any] = [None] * len(self.leaves)
         for i, room in rooms.items():
             leaf = self.leaves[i]
-            found[i] = self._exchange.download(room).reshape(leaf.shape).to(leaf.given)
+            gradient = self._exchange.download(room)
+            if i in spread:
+                gradient = gradient.sum_to_size(leaf.placed)
+            found[i] = gradient.reshape(leaf.shape).to(leaf.given)
         if not rooms:
             waiting.wait(self.target.device)
         self._idle = True
@@ -327,11 +350,21 @@ class Single:
         del self._lent[lent_before:]
         return found
 
-    def _cleared(self, leaf: Leaf) -> Any:
-        made = self._room(leaf.placed, leaf.element)
-        if made.element_count:
-            made.clear()
-        return made
+    def _spread(self) -> dict[int, tuple[int, ...]]:
+        """Return the doubles that the call is broadcast over, and the shape of each then.
+
+        slangpy has no gradients of doubles. SlangLab's own kernel has, where each tensor has the shape of the call.
+        """
+        shape = self._call_shape()
+        if shape is None or not any(leaf.dtype == torch.float64 for leaf in self.leaves):
+            return {}
+        found = {}
+        for i, leaf in enumerate(self.leaves):
+            whole = (*shape, *leaf.placed[leaf.outer if leaf.shape else 1 :])
+            taken = leaf.spec.dims if leaf.spec is not None else 1
+            if not leaf.writes and not taken and whole != leaf.placed:
+                found[i] = whole
+        return found
 
     def _seed(self, seed: Any, shape: tuple[int, ...], element: str, dtype: Any) -> Any:
         if seed is None:

@@ -74,7 +74,12 @@ class _Access:
 
 
 def build(
-    target: Target, values: Mapping[str, Any], result: Any, *, strategy: Strategy | None = None
+    target: Target,
+    values: Mapping[str, Any],
+    result: Any,
+    *,
+    strategy: Strategy | None = None,
+    fresh: bool = False,
 ) -> Straight | str:
     """Make the straight kernel for a kind of call.
 
@@ -88,6 +93,8 @@ def build(
         What was given as `_result`: a tensor, None, "tensor" or `slangpy.Tensor`.
     strategy : Strategy, optional
         How to go through the arrays; by default what suits the device.
+    fresh : bool
+        Whether the first call writes its gradients (see `Strategy.fresh`); either way the kernel can do both.
 
     Returns
     -------
@@ -106,7 +113,7 @@ def build(
         kernel = Straight(target, found, strategy)
         if not kernel.fits(values, wanted):
             raise Refusal(kernel.reason(values, wanted))
-        kernel.compile()
+        kernel.compile(fresh)
         return kernel
     except Refusal as refusal:
         return str(refusal)
@@ -174,8 +181,8 @@ class Straight:
         self._returned = function.return_type if function.have_return_value and not target.backward else None
         self._sums = sum(a.layout.count for a in self.arguments if a.kind == "one" and a.gradient)
         self._cells: Any = None
-        self._wide: Loaded | None = None
-        self._narrow: Loaded | None = None
+        self._kernels: dict[tuple[bool, bool], Loaded] = {}
+        """By whether packs are read with one load, and whether gradients are written."""
         self._tensors = [
             _Access(a, target.backward)
             for a in self.arguments
@@ -317,9 +324,9 @@ class Straight:
             raise ValueError(f"{self._target.name}: no straight call, as {launch}")
         return self.start(launch, encoder)
 
-    def start(self, launch: Launch, encoder: Any = None) -> Any:
-        """Run what `prepare` returned; see `run`."""
-        loaded = self._loaded(launch.aligned)
+    def start(self, launch: Launch, encoder: Any = None, fresh: bool = False) -> Any:
+        """Run what `prepare` returned; see `run`. With `fresh` a backward call writes its gradients, and adds to none."""
+        loaded = self._loaded(launch.aligned, fresh)
         strategy, variables = loaded.strategy, launch.variables
         returned = launch.result
         if self._returned is not None and type(returned) is not _Tensor:
@@ -379,7 +386,7 @@ class Straight:
 
     # ----- compiling -----
 
-    def compile(self) -> None:
+    def compile(self, fresh: bool = False) -> None:
         """Compile the kernel for arguments that lie as those of the first call.
 
         Raises
@@ -387,17 +394,16 @@ class Straight:
         Refusal
             When the compiler does not take it, or the function needs values that only slangpy's call sets.
         """
-        self._loaded(True)
+        self._loaded(True, fresh)
 
-    def _loaded(self, aligned: bool) -> Loaded:
-        if aligned or self.strategy.width == 1:
-            if self._wide is None:
-                self._wide = self._load(self.strategy)
-            return self._wide
-        if self._narrow is None:
-            s = self.strategy
-            self._narrow = self._load(replace(s, width=1, packs=s.at_once))
-        return self._narrow
+    def _loaded(self, aligned: bool, fresh: bool) -> Loaded:
+        kind = aligned or self.strategy.width == 1, fresh
+        loaded = self._kernels.get(kind)
+        if loaded is None:
+            s = replace(self.strategy, fresh=fresh)
+            loaded = self._load(s if kind[0] else replace(s, width=1, packs=s.at_once))
+            self._kernels[kind] = loaded
+        return loaded
 
     def _load(self, strategy: Strategy) -> Loaded:
         loaded = load(self._target, self.arguments, strategy)
