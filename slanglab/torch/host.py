@@ -54,8 +54,9 @@ class HostExchange:
     def upload(self, tensor: Any, element: str, shape: tuple[int, ...]) -> Any:
         """Return a slangpy.Tensor with the numbers of a torch tensor; see `Exchange`."""
         # Of a contiguous tensor this is the same memory; bits that stand for a sign or a conjugate are written out.
-        array = tensor.resolve_neg().contiguous().numpy().reshape(shape)
+        array = tensor.resolve_neg().contiguous().numpy()
         made = self._tensor(shape, element, spy.MemoryType.upload)
+        array = array.reshape((*shape, *made.dtype.shape.as_tuple()))
         if array.size:
             made.copy_from_numpy(array)
         return made

@@ -310,6 +310,8 @@ class Single:
             if leaf.writes:
                 seed = left.pop(0)
                 if leaf.dtype.is_floating_point:
+                    if seed is None:
+                        seed = torch.zeros(leaf.shape, dtype=leaf.dtype, device=self._where)
                     cotangent = self._seed(seed, leaf.placed, leaf.element, leaf.dtype)
                     if i in self._before:
                         rooms[i] = self._room(leaf.placed, leaf.element)

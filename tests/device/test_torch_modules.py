@@ -30,6 +30,13 @@ struct Spring : IDifferentiable { float k; float2 at; };
 int count(float x) { return int(x); }
 float over(float x) { return x; }
 float over(float3 x) { return x.x; }
+[Differentiable] float pairs(IDiffTensor<float2, 1> p, IDiffTensor<float2x2, 1> q, float k)
+{
+    float sum = 0.0;
+    [MaxIters(4)] for (int i = 0; i < 4; ++i) sum += p[i].x * p[i].y * k + q[i][0][1];
+    return sum;
+}
+void put(float x, int i, WTensor<float3, 1> t) { t[i] = float3(x, 2.0 * x, 3.0 * x); }
 void write(RWTensor<float, 1> t, int i) { t[i] = 1.0; }
 Spring make(float k) { Spring s; s.k = k; s.at = float2(k); return s; }
 """
@@ -87,6 +94,11 @@ CASES = {
         lambda f: lambda v: f(v, [1.0, 2.0, 3.0]),
     ),
     "exact": (lambda x: x.double() ** 3, [(7,)], lambda f: f),
+    "pairs": (
+        lambda p, q, k: (p[:, 0] * p[:, 1]).sum() * k + q[:, 0, 1].sum(),
+        [(4, 2), (4, 2, 2), (3,)],
+        lambda f: f,
+    ),
     "named": (lambda a, b, c: a * b + c, [(3,), (3,), ()], lambda f: f),
 }
 
@@ -94,8 +106,7 @@ CASES = {
 def _case(module, name):
     expected, shapes, wrapped = CASES[name]
     slang = module[name.split()[0]]
-    # slangpy has no gradients for double.
-    return expected, [_rand(*s, grad=name != "exact") for s in shapes], wrapped(function(slang))
+    return expected, [_rand(*s) for s in shapes], wrapped(function(slang))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -133,7 +144,7 @@ def test_torchs_own_check_of_operators_passes(module, name):
     """`torch.library.opcheck`: schema, fake tensors, gradient, dynamic shapes."""
     _, shapes, _ = CASES[name]
     f = function(module[name.split()[0]])
-    given = [_rand(*s, grad=name != "exact") for s in shapes]
+    given = [_rand(*s) for s in shapes]
     args = {
         "energy": lambda k, at, x: ({"k": k, "at": at}, x),
         "tilt": lambda v: (v, [1.0, 2.0, 3.0]),
@@ -142,6 +153,12 @@ def test_torchs_own_check_of_operators_passes(module, name):
     }.get(name, lambda *given: given)(*given)
     done = torch.library.opcheck(f.operator(*args), f.flat(*args))
     assert set(done.values()) == {"SUCCESS"}
+
+
+def test_a_tensor_of_vectors_is_written(module):
+    t = torch.zeros(3, 3)
+    module.put(torch.tensor([1.0, 2.0, 3.0]), torch.arange(3), t)
+    assert t.tolist() == [[1, 2, 3], [2, 4, 6], [3, 6, 9]]
 
 
 def test_inductor_takes_it_among_torchs_own(module):
