@@ -24,7 +24,7 @@ from slanglab.engine.straight import Launch, Straight
 from slanglab.engine.target import Target
 from slanglab.tensors.create import from_array
 
-__all__ = ["Route", "go", "plan"]
+__all__ = ["Route", "go", "plan", "straight_of"]
 
 _PLAIN = "slangpy's own call was asked for (`%slang config path slangpy`)"
 _SMALL = "the call is small"
@@ -151,6 +151,11 @@ class Route:
         alone = target.backward and any(_is_double(v) for v in (*values.values(), result))
         self._least = 1 if alone else straight.least(target.device)
 
+    @property
+    def kernel(self) -> Straight | None:
+        """The straight kernel, once it was made."""
+        return None if self._uploads else self._straight
+
     def direct(self, values: Mapping[str, Any], result: Any) -> tuple[Straight, Launch] | None:
         """Return the straight kernel and its launch, or None where it was not made for such arguments."""
         kernel = self._straight
@@ -240,6 +245,13 @@ def _is_double(value: Any) -> bool:
     return isinstance(value, spy.Tensor) and "double" in value.dtype.full_name
 
 
+def straight_of(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Straight | None:
+    """Return the straight kernel that a call went to and that later calls like it may go to unprepared, or None."""
+    _, plan = target.plans.find(args, kwargs)
+    planned = plan.route if plan is not None else None
+    return planned.kernel if isinstance(planned, _Planned) else None
+
+
 def _per_element(tensor: Any, backward: bool) -> int:
     return bytes_of((tensor,), backward) // max(int(tensor.element_count), 1)
 
@@ -300,6 +312,11 @@ class _Planned:
         self._frozen = ready.frozen
         self._trace: Trace | None = None
 
+    @property
+    def kernel(self) -> Straight | None:
+        """The straight kernel of such calls, if they have one."""
+        return self._route.kernel
+
     def run(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], fresh: Sequence[Any] = ()
     ) -> tuple[Any, Trace]:
@@ -322,9 +339,7 @@ class _Planned:
                 trace = self._trace = Trace(self._target.name, self._target.backward, details)
             return made, trace
         details = Details(frozen=self._frozen, bytes=size)
-        call = _Call(
-            self._node, values, result, lambda v: self._arguments(v, args, kwargs), fresh=fresh
-        )
+        call = _Call(self._node, values, result, lambda v: self._arguments(v, args, kwargs), fresh=fresh)
         made = self._route.run(call, details)
         return made, Trace(self._target.name, self._target.backward, details)
 

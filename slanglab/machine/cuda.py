@@ -13,7 +13,7 @@ from typing import Any
 
 import slangpy as spy
 
-__all__ = ["Event", "Events", "abandon", "copy", "handles", "let_wait", "ordinal"]
+__all__ = ["Event", "Events", "abandon", "copy", "handles", "let_wait", "ordinal", "torchs"]
 
 _NOT_READY = 600
 _DISABLE_TIMING = 2
@@ -167,11 +167,24 @@ def abandon() -> None:
     _abandoned = True
 
 
+def torchs() -> list[spy.NativeHandle] | None:
+    """Return torch's CUDA context, for a device that is to share memory with torch; None where torch is not loaded or has no CUDA."""
+    torch: Any = sys.modules.get("torch")
+    if getattr(torch, "cuda", None) is None or not torch.cuda.is_available():
+        return None
+    torch.cuda.init()
+    torch.cuda.current_stream()  # makes the context, and makes it current
+    return list(spy.get_cuda_current_context_native_handles())
+
+
 def handles() -> list[spy.NativeHandle] | None:
-    """Return what a new CUDA device is to be made of: a context of its own after `abandon`, else None for slangpy's choice."""
+    """Return what a new CUDA device is to be made of.
+
+    A context of its own after `abandon`, torch's where torch is loaded, else None for slangpy's choice.
+    """
     global _abandoned
     if not _abandoned:
-        return None
+        return torchs()
     driver = _driver()
     context = _Pointer()
     _check(driver.cuCtxCreate_v2(ctypes.byref(context), 0, 0))

@@ -83,7 +83,15 @@ def allocate(
     element: Any,
     **placed: Any,
 ) -> Any:
-    """Return an uninitialised tensor, with `usage` and `memory_type` as slangpy has them; one without elements is a view of a buffer of one, as slangpy allocates no empty ones."""
+    """Return an uninitialised tensor; one without elements is a view of a buffer of one, as slangpy allocates no empty ones.
+
+    Parameters
+    ----------
+    device, shape, element
+        As slangpy has them.
+    **placed
+        slangpy's `usage` and `memory_type`.
+    """
     real = shape if shape else (1,)
     count = math.prod(real)
     if count == 0:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import itertools
 import re
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
 from slanglab.cells import following
 from slanglab.cells.function import SlangFunction
+from slanglab.engine.dispatch import Said
 from slanglab.errors import ArgumentError, CallError, SlangLabError
-from slanglab.torch import operators
+from slanglab.torch import bridge, leaves, operators
+from slanglab.torch.exchange import choose
 from slanglab.torch.signature import Signature, read
+from slanglab.torch.single import Single
 
 __all__ = ["SlangOperator", "function"]
 
@@ -301,8 +304,8 @@ def _operator(wanted: str) -> str:
     if found is None:
         later = f"_{generation}" if generation else ""
         found = one._operators[generation, key] = f"{one._base}{later}_{key}"
-        run = _bound(one.slang, weakref.ref(one), generation)
-        operators.make(f"{operators.NAMESPACE}::{found}", one.signature, key, run)
+        bound = _Bound(one, generation)
+        operators.make(f"{operators.NAMESPACE}::{found}", one.signature, key, bound.run, bound.gradients)
     return found
 
 
@@ -310,15 +313,61 @@ def _operator(wanted: str) -> str:
 _operator._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
-def _bound(slang: SlangFunction, of: weakref.ref[SlangOperator], generation: int) -> operators.Run:
-    def run(signature: Signature, flat: Any) -> list[Any]:
-        one = of()
-        if one is not None and one.generation != generation:
+class _Bound:
+    """What an operator runs: the function as its cell has it now, as long as the signature is the one that the operator has."""
+
+    def __init__(self, one: SlangOperator, generation: int) -> None:
+        self._slang = one.slang
+        self._of = weakref.ref(one)
+        self._generation = generation
+
+    def _check(self, signature: Signature) -> None:
+        one = self._of()
+        if one is not None and one.generation != self._generation:
             raise CallError(
                 f"{signature.function} has another signature since this graph was made",
                 function=signature.function,
                 hint="export it again",
             )
-        return _run(slang, signature, flat)
 
-    return run
+    def run(self, signature: Signature, flat: Sequence[Any]) -> list[Any]:
+        """Return the results of a call."""
+        self._check(signature)
+        return _run(self._slang, signature, flat)
+
+    def gradients(
+        self, signature: Signature, flat: Sequence[Any], wanted: Sequence[int], seeds: Sequence[Any]
+    ) -> list[Any]:
+        """Return gradients of a call."""
+        self._check(signature)
+        if len(signature.outputs) == 1 and signature.outputs[0].at is None:
+            return _backward(self._slang, signature, flat, wanted, seeds[0])
+        # `out` parameters are written by the forward call, and torch's graph around it knows what belongs to which.
+        given = [v.detach().requires_grad_() if i in wanted else v for i, v in enumerate(flat)]
+        with torch.enable_grad():
+            results = _run(self._slang, signature, given)
+            pairs = [(r, s) for r, s in zip(results, seeds, strict=True) if r.requires_grad]
+            found = torch.autograd.grad(
+                [r for r, _ in pairs], [given[i] for i in wanted], [s for _, s in pairs], allow_unused=True
+            )
+        return list(found)
+
+
+def _backward(
+    slang: SlangFunction, signature: Signature, flat: Sequence[Any], wanted: Sequence[int], seed: Any
+) -> list[Any]:
+    """Make the backward call of a function that returns its result; the function itself is not run for that."""
+    target = slang.targets()[0]
+    tensors = [i for i, v in enumerate(flat) if isinstance(v, torch.Tensor)]
+    found = leaves.collect(target, signature.arguments(flat, (None,)), {})
+    one = Single(target, found, choose(target.name, target.device, found.leaves))
+    output = signature.outputs[0]
+    one.resume((*(signature.whole(flat) or (1,)), *output.element_shape), output.dtype)
+    said: list[Said] = []
+    with torch.no_grad():
+        given = [flat[i].detach() for i in tensors]
+        every = one.backward(given, [i in wanted for i in tensors], [seed], said)
+    one.finish()
+    bridge.warn(said)
+    by_place = dict(zip(tensors, every, strict=True))
+    return [by_place[i] for i in wanted]

@@ -18,6 +18,7 @@ import slangpy as spy
 import torch
 
 from slanglab.device import is_software
+from slanglab.engine.straight import Memory
 from slanglab.tensors import kernels
 from slanglab.tensors.create import allocate
 
@@ -51,6 +52,12 @@ class HostExchange:
         self._kept = 0
         self._sizes: dict[str, int] = {}
 
+    direct = False
+
+    def memory(self, tensor: Any, grad_in: Memory | None = None, grad_out: Memory | None = None) -> Memory:
+        """Refuse: no device sees the memory of the process."""
+        raise NotImplementedError
+
     def upload(self, tensor: Any, element: str, shape: tuple[int, ...]) -> Any:
         """Return a slangpy.Tensor with the numbers of a torch tensor; see `Exchange`."""
         # Of a contiguous tensor this is the same memory; bits that stand for a sign or a conjugate are written out.
@@ -70,6 +77,12 @@ class HostExchange:
         if tensor.element_count == 0:
             return _nothing(tensor)
         return torch.from_numpy(tensor.to_numpy())
+
+    def begin(self) -> None:
+        """Do nothing: what torch does on the CPU is done."""
+
+    def end(self) -> None:
+        """Do nothing: `download` waits."""
 
     def free(self, tensors: Sequence[Any]) -> None:
         """Keep tensors for later calls; see `Exchange`."""

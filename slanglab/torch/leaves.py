@@ -16,7 +16,7 @@ from slanglab.engine.parameters import Parameter, parameter
 from slanglab.engine.target import Target
 from slanglab.errors import CallError
 
-__all__ = ["Arguments", "Leaf", "collect", "element_of", "torch_dtype"]
+__all__ = ["Arguments", "Leaf", "collect", "element_of", "torch_dtype", "torch_of"]
 
 _BY_NUMPY: dict[str, torch.dtype] = {
     "float16": torch.float16,
@@ -61,6 +61,16 @@ def torch_dtype(dtype: np.dtype[Any]) -> torch.dtype:
 def element_of(dtype: Any) -> str:
     """Return the Slang type that numbers of one of torch's dtypes have on a device."""
     return _ELEMENTS[dtype]
+
+
+def torch_of(tensor: Any) -> tuple[Any, tuple[int, ...]]:
+    """Return the dtype and the shape that a slangpy.Tensor of numbers, vectors or matrices has for torch."""
+    inner = tensor.dtype.shape.as_tuple()
+    name = tensor.dtype.full_name
+    for element in sorted(_STORED, key=len, reverse=True):
+        if name == element or f"<{element}," in name:
+            return _STORED[element], (*tensor.shape.as_tuple(), *inner)
+    raise TypeError(f"a tensor of {name} has no dtype in torch")
 
 
 @dataclass(slots=True, eq=False)

@@ -21,9 +21,10 @@ NAMESPACE = "slanglab"
 _TYPES = {"t": "Tensor", "f": "float", "i": "SymInt", "b": "bool", "F": "float[]", "I": "int[]"}
 
 Run = Callable[[Signature, Sequence[Any]], list[Any]]
+Gradients = Callable[[Signature, Sequence[Any], Sequence[int], Sequence[Any]], list[Any]]
 
 
-def make(qualified: str, signature: Signature, key: str, run: Run) -> Any:
+def make(qualified: str, signature: Signature, key: str, run: Run, gradients: Gradients) -> Any:
     """Register an operator, and return it.
 
     Parameters
@@ -35,6 +36,9 @@ def make(qualified: str, signature: Signature, key: str, run: Run) -> Any:
         A letter for each of its slots: t for a tensor, f, i and b for a number, F and I for a list of them.
     run : callable
         Makes a call: takes the signature and the arguments, returns the results.
+    gradients : callable
+        Makes a backward call: takes the signature, the arguments, the places of those whose gradients are wanted, and the seeds of the
+        results; returns the gradients, None for zero.
     """
     parameters = ", ".join(
         f"{_TYPES[letter]} {slot.name}" for letter, slot in zip(key, signature.slots, strict=True)
@@ -55,13 +59,13 @@ def make(qualified: str, signature: Signature, key: str, run: Run) -> Any:
     operator = torch.library.custom_op(qualified, forward, mutates_args=(), schema=schema)
     operator.register_fake(imagined)
     if signature.differentiable:
-        _differentiate(operator, qualified, signature, key, parameters, run)
+        _differentiate(operator, qualified, signature, key, parameters, gradients)
     operator.register_vmap(_mapped(operator, signature, key))
     return operator
 
 
 def _differentiate(
-    operator: Any, qualified: str, signature: Signature, key: str, parameters: str, run: Run
+    operator: Any, qualified: str, signature: Signature, key: str, parameters: str, gradients: Gradients
 ) -> None:
     """Give an operator its gradient: another operator, whose own gradient is an error that says so."""
     receiving = [
@@ -71,15 +75,9 @@ def _differentiate(
     ]
 
     def backward(seeds: list[Any], wanted: list[int], *flat: Any) -> list[Any]:
-        given = [v.detach().requires_grad_() if i in wanted else v for i, v in enumerate(flat)]
-        with torch.enable_grad():
-            results = run(signature, given)
-            pairs = [(r, s) for r, s in zip(results, seeds, strict=True) if r.requires_grad]
-            found = torch.autograd.grad(
-                [r for r, _ in pairs], [given[i] for i in wanted], [s for _, s in pairs], allow_unused=True
-            )
+        found = gradients(signature, flat, wanted, seeds)
         return [
-            torch.zeros_like(given[i]) if g is None else g.contiguous().clone()
+            torch.zeros_like(flat[i]) if g is None else g.contiguous().clone()
             for i, g in zip(wanted, found, strict=True)
         ]
 

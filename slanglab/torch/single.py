@@ -15,11 +15,13 @@ from slanglab import waiting
 from slanglab.engine import dispatch, gradients
 from slanglab.engine.dispatch import GradientWarning, Said, ValueWarning
 from slanglab.engine.parameters import Parameter
+from slanglab.engine.plans import least
 from slanglab.engine.target import Target
 from slanglab.errors import CallError
+from slanglab.torch import pointers
 from slanglab.torch.convert import converted
 from slanglab.torch.exchange import Exchange
-from slanglab.torch.leaves import Arguments, Leaf, element_of
+from slanglab.torch.leaves import Arguments, Leaf, element_of, torch_dtype
 from slanglab.torch.structs import fields_of
 
 __all__ = ["Single"]
@@ -57,6 +59,7 @@ class Single:
         self._struct: Any = None
         self._shape: tuple[int, ...] = ()
         self._returned: tuple[str, Any] = ("float", torch.float32)
+        self._kind: object = None
         self._where = self.leaves[0].tensor.device
         result = arguments.result
         self._into = result is not None and not _is_torch(result) and not _asks_for_tensor(result)
@@ -173,6 +176,14 @@ class Single:
         kept : bool
             True where a backward call may follow.
         """
+        shape = self._call_shape()
+        if self._exchange.direct and shape is not None and prod(shape) >= least(self.target.device):
+            self._kind = pointers.kind_of(self._arguments)
+            if pointers.direct(self.target).has(self._kind):
+                made = pointers.forward(self.target, self._kind, self._arguments, shape, self._exchange)
+                if made is not None:
+                    self._returns_shape(made)
+                    return [self._shaped(made)]
         notes: list[str] = []
         tensors = self._tensors = []
         for i, leaf in enumerate(self.leaves):
@@ -188,19 +199,22 @@ class Single:
         if wanted is not None:
             kwargs["_result"] = wanted
         self._idle = False
+        self._exchange.begin()
         result, more = dispatch.made(self.target, args, kwargs)
+        self._exchange.end()
         said += more
+        if self._exchange.direct:
+            pointers.direct(self.target).learn(self._kind, args, kwargs)
         outputs: list[Any] = []
         if self._returns:
             if self._into or not isinstance(result, spy.Tensor):
                 self._struct = result
             elif self._is_struct:
-                self._struct = fields_of(result)
+                self._struct = fields_of(result, self._where)
                 self._idle = True
             else:
                 found = self._exchange.download(result)
-                self._shape = tuple(found.shape) or (1,)
-                self._returned = element_of(found.dtype), found.dtype
+                self._returns_shape(found)
                 outputs.append(self._shaped(found))
                 self._idle = True
         for leaf, tensor in zip(self.leaves, tensors, strict=True):
@@ -209,6 +223,18 @@ class Single:
                 outputs.append(leaf.tensor)
                 self._idle = True
         return outputs
+
+    def resume(self, shape: tuple[int, ...], dtype: Any) -> None:
+        """Take up a call whose forward part was made elsewhere, for its backward part alone; its result has this shape on the device."""
+        whole = self._call_shape()
+        if self._exchange.direct and whole is not None and prod(whole) >= least(self.target.device):
+            self._kind = pointers.kind_of(self._arguments)
+        self._shape, self._returned = shape, (element_of(dtype), dtype)
+
+    def _returns_shape(self, found: Any) -> None:
+        """Note what the seed of a backward call will be like."""
+        self._shape = tuple(found.shape) or (1,)
+        self._returned = element_of(found.dtype), found.dtype
 
     def _upload(self, leaf: Leaf, notes: list[str]) -> Any:
         tensor = converted(self.target.name, leaf, notes)
@@ -229,10 +255,10 @@ class Single:
             shape is not None
             and prod(shape) >= _LARGE
             and spec is not None
-            and spec.kind == "scalar"
+            and spec.kind in ("scalar", "vector", "matrix")
             and spec.dtype is not None
         ):
-            return self._room(shape, spec.type)
+            return self._room((*shape, *spec.element_shape), element_of(torch_dtype(spec.dtype)))
         return "tensor"
 
     def _call_shape(self) -> tuple[int, ...] | None:
@@ -297,6 +323,19 @@ class Single:
         """
         if self.target.device.info.type == spy.DeviceType.cuda:
             self.target.device.set_cuda_context_current()  # torch's backward runs in a thread of its own
+        if self._kind is not None and self.has_result:
+            kind = (self._kind, tuple(wanted))
+            backward = self._backward_target()
+            if pointers.direct(backward).has(kind):
+                seed = seeds[0].reshape(self._shape)
+                done = pointers.backward(backward, kind, self._arguments, saved, wanted, seed, self._exchange)
+                if done is not None:
+                    return done
+        if not self._tensors:  # the forward call was made without
+            self._tensors = [
+                self._upload(replace(leaf, tensor=tensor), [])
+                for leaf, tensor in zip(self.leaves, saved, strict=True)
+            ]
         left, inputs = list(seeds), list(saved)
         spread = self._spread()
         lent_before = len(self._lent)
@@ -336,8 +375,12 @@ class Single:
             own = self._room(self._shape, self._returned[0])
             kwargs["_result"] = own.with_grads(cotangent, None, zero=False)
         self._idle = False
+        self._exchange.begin()
         _, more = dispatch.made(self._backward_target(), args, kwargs, tuple(rooms.values()))
+        self._exchange.end()
         said += more
+        if self._kind is not None:
+            pointers.direct(self._backward_target()).learn((self._kind, tuple(wanted)), args, kwargs)
         found: list[Any] = [None] * len(self.leaves)
         for i, room in rooms.items():
             leaf = self.leaves[i]

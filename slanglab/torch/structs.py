@@ -12,8 +12,8 @@ from slanglab.tensors import layout
 __all__ = ["fields_of"]
 
 
-def fields_of(tensor: Any) -> dict[str, Any]:
-    """Return the fields of a contiguous slangpy.Tensor of structs as torch tensors of the CPU, by name.
+def fields_of(tensor: Any, where: Any) -> dict[str, Any]:
+    """Return the fields of a contiguous slangpy.Tensor of structs as torch tensors on the device `where`, by name.
 
     A struct within the struct is a dict of its own. Waits for the device.
     """
@@ -34,5 +34,5 @@ def fields_of(tensor: Any) -> dict[str, Any]:
         at = found
         for step in path:
             at = at.setdefault(step, {})
-        at[name] = torch.from_numpy(np.ascontiguousarray(array))
+        at[name] = torch.from_numpy(np.ascontiguousarray(array)).to(where)
     return found

@@ -86,7 +86,9 @@ def test_a_cpu_tensor_on_any_device(m):
     assert m.f(torch.tensor([1.0, 2.0, 3.0])).tolist() == [1, 4, 9]
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.uint8, torch.bool])
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.uint8, torch.bool]
+)
 def test_dtypes_become_what_the_parameter_takes(m, dtype):
     """PT-04."""
     y = m.f(torch.tensor([1, 0, 3]).to(dtype))

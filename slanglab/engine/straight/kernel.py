@@ -13,12 +13,14 @@ from slangpy.core.native import FunctionNodeType
 
 from slanglab.engine.straight.arguments import Argument, Refusal, classify, makes_tensor
 from slanglab.engine.straight.loading import Loaded, load
+from slanglab.engine.straight.memory import Memory, buffer_of
 from slanglab.engine.straight.strategy import Strategy, choose
 from slanglab.engine.target import Target
 
 __all__ = ["Launch", "Straight", "build"]
 
 _Tensor = spy.Tensor
+_ARRAYS = (spy.Tensor, Memory)
 _MOST = 2**31 - 1
 
 
@@ -221,7 +223,7 @@ class Straight:
         low = 0
         for a in self._tensors:
             value = result if a.is_result else values[a.name]
-            if type(value) is not _Tensor:
+            if type(value) not in _ARRAYS:
                 if a.is_result and not a.backward and makes_tensor(value):
                     continue
                 return f"{a.shown} is no tensor"
@@ -266,7 +268,9 @@ class Straight:
                     if not a.one:
                         low |= at
                     variables[key] = at
-                    variables["keep_" + key] = storage
+                    variables["keep_" + key] = buffer_of(storage)
+                elif type(storage) is Memory:
+                    return f"{a.shown} is memory of another library, and the kernel takes no addresses"
                 else:
                     variables[key] = storage
                     variables["at_" + key] = offset
@@ -329,7 +333,7 @@ class Straight:
         loaded = self._loaded(launch.aligned, fresh)
         strategy, variables = loaded.strategy, launch.variables
         returned = launch.result
-        if self._returned is not None and type(returned) is not _Tensor:
+        if self._returned is not None and type(returned) not in _ARRAYS:
             returned = _Tensor.empty(self._device, launch.shape, self._returned)
             storage = returned.storage
             if strategy.pointers:
