@@ -46,6 +46,10 @@ _TO_THE_USER = 3
 """Frames between a warning and the line that called, by way of the function proxy."""
 
 
+_FEW = 2048
+"""Elements of a gradient that make no large call."""
+
+
 class ValueWarning(UserWarning):
     """A value changed on its way to the device: it was too large for its type."""
 
@@ -99,6 +103,11 @@ def made(
     try:
         if control.plain:
             plans = target.plans
+            if fresh and all(g.element_count <= _FEW for g in fresh):
+                # Of few elements clearing costs less than what the kernel of a large call takes longer to launch.
+                for gradient in fresh:
+                    gradient.clear()
+                fresh = ()
             if not fresh:
                 result = plans.quick(args, kwargs)
             if result is MISSED:

@@ -25,7 +25,7 @@ from slanglab.tensors.kernels import kept
 from slanglab.values import describe_value
 from slanglab.waiting import reads
 
-__all__ = ["install", "installed", "uninstall"]
+__all__ = ["install", "installed", "own", "uninstall"]
 
 _NAMES = (
     "__str__",
@@ -161,6 +161,11 @@ _MENDED: dict[str, Any] = {
     "zeros": staticmethod(_mended_zeros),
     "zeros_like": staticmethod(_mended_zeros_like),
 }
+
+
+def own(name: str) -> Any:
+    """Return slangpy's own method, whatever stands in its place."""
+    return _own[name]
 
 
 def installed() -> bool:

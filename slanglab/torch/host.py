@@ -10,22 +10,19 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
 import slangpy as spy
 import torch
 
+from slanglab import waiting
 from slanglab.device import is_software
 from slanglab.engine.straight import Memory
-from slanglab.tensors import kernels
+from slanglab.tensors import kernels, mended
 from slanglab.tensors.create import allocate
 
 __all__ = ["HostExchange", "exchange"]
-
-_LEAST = 1
-"""Bytes from which the kind of memory matters."""
 
 _MOST_KEPT = 1 << 28
 """Bytes of tensors at most that are kept for later calls, on each device."""
@@ -34,6 +31,8 @@ _USAGE = spy.BufferUsage.unordered_access | spy.BufferUsage.shader_resource | sp
 """slangpy's own for tensors, and what it takes to copy a tensor in upload memory, which cannot be read otherwise."""
 
 _LOCAL = spy.MemoryType.device_local
+_MAPPED = spy.MemoryType.read_back
+_copy, _read = mended.own("copy_from_numpy"), mended.own("to_numpy")
 Key = tuple[tuple[int, ...], str, Any]
 
 
@@ -63,9 +62,12 @@ class HostExchange:
         # Of a contiguous tensor this is the same memory; bits that stand for a sign or a conjugate are written out.
         array = tensor.resolve_neg().contiguous().numpy()
         made = self._tensor(shape, element, spy.MemoryType.upload)
-        array = array.reshape((*shape, *made.dtype.shape.as_tuple()))
-        if array.size:
-            made.copy_from_numpy(array)
+        if not array.size:
+            return made
+        if element == "bool" or made.memory_type == _LOCAL:
+            made.copy_from_numpy(array.reshape((*shape, *made.dtype.shape.as_tuple())))
+        else:  # mapped memory, where there is nothing to wait for; slangpy copies the bytes, whatever the shape
+            waiting.told(_copy, made, array.reshape(-1))
         return made
 
     def room(self, shape: tuple[int, ...], element: str) -> Any:
@@ -73,16 +75,19 @@ class HostExchange:
         return self._tensor(shape, element, spy.MemoryType.read_back)
 
     def download(self, tensor: Any) -> Any:
-        """Return a torch tensor with a tensor's numbers; waits for the device, in a way that Interrupt ends."""
+        """Return a torch tensor with a tensor's numbers; see `Exchange`."""
         if tensor.element_count == 0:
             return _nothing(tensor)
+        if tensor.memory_type == _MAPPED and tensor.dtype.full_name != "bool":
+            return torch.from_numpy(_read(tensor))  # `end` has waited
         return torch.from_numpy(tensor.to_numpy())
 
     def begin(self) -> None:
         """Do nothing: what torch does on the CPU is done."""
 
     def end(self) -> None:
-        """Do nothing: `download` waits."""
+        """Wait for the device, in a way that Interrupt ends."""
+        waiting.wait(self._device)
 
     def free(self, tensors: Sequence[Any]) -> None:
         """Keep tensors for later calls; see `Exchange`."""
@@ -100,7 +105,7 @@ class HostExchange:
                 del self._free[key]
 
     def _tensor(self, shape: tuple[int, ...], element: str, memory: Any) -> Any:
-        if not self._software or prod(shape) * 4 < _LEAST:
+        if not self._software or 0 in shape:
             memory = _LOCAL
         found = self._free.get((shape, element, memory))
         if found:

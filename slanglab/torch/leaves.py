@@ -51,6 +51,7 @@ _STORED: dict[str, torch.dtype] = {
     name: dtype for dtype, name in _ELEMENTS.items() if dtype is not torch.bfloat16
 }
 _RESULT = "_result"
+_KEPT = 64
 
 
 def torch_dtype(dtype: np.dtype[Any]) -> torch.dtype:
@@ -307,11 +308,72 @@ def _element_of(tensor: Any, spec: Parameter | None, target: Target, where: str)
 def collect(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments:
     """Find the torch tensors of a call.
 
+    What was found for a call of numbers and torch tensors holds for others like it, and is kept.
+
     Raises
     ------
     CallError
         For one that cannot be used.
     """
+    key = None if target.mapping or target.this_first else _key(args, kwargs)
+    if key is None:
+        return _collected(target, args, kwargs)
+    known: dict[object, Arguments] = target.beside.setdefault("torch leaves", {})
+    like = known.get(key)
+    again = _like(like, args, kwargs) if like is not None else None
+    if again is not None:
+        return again
+    found = _collected(target, args, kwargs)
+    if like is None:
+        if len(known) >= _KEPT:
+            known.clear()
+        alike = Arguments(
+            [], {}, [replace(leaf, tensor=None) for leaf in found.leaves], found.has_axes, found.simple
+        )
+        for leaf in alike.leaves:
+            leaf.place = leaf.place[0] is found.args, leaf.place[1]
+        known[key] = alike
+    return found
+
+
+def _key(args: Sequence[Any], kwargs: Mapping[str, Any]) -> object | None:
+    """Return what the arguments of a call are like; None where more is among them than numbers and torch tensors."""
+    if _RESULT in kwargs:
+        return None
+    found: list[object] = [len(args), *kwargs]
+    for value in (*args, *kwargs.values()):
+        kind = type(value)
+        if kind is torch.Tensor or kind is torch.nn.Parameter:
+            found += (value.dtype, value.ndim, value.layout, value.device)
+        elif kind is float or kind is int or kind is bool:
+            found.append(None)
+        else:
+            return None
+    return tuple(found)
+
+
+def _like(known: Arguments, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments | None:
+    """Return the arguments of a call like an earlier one; None where a tensor has not the last axes that it needs."""
+    held, named = list(args), dict(kwargs)
+    leaves = []
+    for a in known.leaves:
+        by_position, key = a.place
+        container: Any = held if by_position else named
+        tensor = container[key]
+        shape = tuple(tensor.shape)
+        element = a.spec.element_shape if a.spec is not None else ()
+        if element and shape[len(shape) - len(element) :] != element:
+            return None
+        leaves.append(
+            Leaf(
+                tensor, a.where, a.spec, (container, key), a.element, a.dtype, a.outer, shape, a.given, a.writes,
+                a.reads, a.receives,
+            )
+        )  # fmt: skip
+    return Arguments(held, named, leaves, known.has_axes, known.simple)
+
+
+def _collected(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments:
     found = _Collector(target)
     held = list(args)
     named = dict(kwargs)

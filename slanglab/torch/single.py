@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -18,6 +19,7 @@ from slanglab.engine.parameters import Parameter
 from slanglab.engine.plans import least
 from slanglab.engine.target import Target
 from slanglab.errors import CallError
+from slanglab.tensors import mended
 from slanglab.torch import pointers
 from slanglab.torch.convert import converted
 from slanglab.torch.exchange import Exchange
@@ -26,8 +28,7 @@ from slanglab.torch.structs import fields_of
 
 __all__ = ["Single"]
 
-_LARGE = 1
-"""Elements of a result from which it pays to say where it is to lie."""
+_with_grads = mended.own("with_grads")
 
 
 class Single:
@@ -176,7 +177,7 @@ class Single:
         kept : bool
             True where a backward call may follow.
         """
-        shape = self._call_shape()
+        shape = self._call_shape
         if self._exchange.direct and shape is not None and prod(shape) >= least(self.target.device):
             self._kind = pointers.kind_of(self._arguments)
             if pointers.direct(self.target).has(self._kind):
@@ -185,7 +186,8 @@ class Single:
                     self._returns_shape(made)
                     return [self._shaped(made)]
         notes: list[str] = []
-        tensors = self._tensors = []
+        tensors: list[Any] = []
+        self._tensors = tensors
         for i, leaf in enumerate(self.leaves):
             tensor = self._upload(leaf, notes) if leaf.reads else self._room(leaf.placed, leaf.element)
             if kept and leaf.reads and leaf.writes and leaf.receives:
@@ -226,7 +228,7 @@ class Single:
 
     def resume(self, shape: tuple[int, ...], dtype: Any) -> None:
         """Take up a call whose forward part was made elsewhere, for its backward part alone; its result has this shape on the device."""
-        whole = self._call_shape()
+        whole = self._call_shape
         if self._exchange.direct and whole is not None and prod(whole) >= least(self.target.device):
             self._kind = pointers.kind_of(self._arguments)
         self._shape, self._returned = shape, (element_of(dtype), dtype)
@@ -250,10 +252,10 @@ class Single:
     def _result_room(self) -> Any:
         """Return what to give as `_result`: a tensor in memory that is read quickly, where its shape is known before."""
         spec = self.target.result
-        shape = self._call_shape()
+        shape = self._call_shape
         if (
             shape is not None
-            and prod(shape) >= _LARGE
+            and 0 not in shape
             and spec is not None
             and spec.kind in ("scalar", "vector", "matrix")
             and spec.dtype is not None
@@ -261,10 +263,14 @@ class Single:
             return self._room((*shape, *spec.element_shape), element_of(torch_dtype(spec.dtype)))
         return "tensor"
 
+    @cached_property
     def _call_shape(self) -> tuple[int, ...] | None:
-        """Return the shape of the call, where it follows from the torch tensors."""
+        """The shape of the call, where it follows from the torch tensors."""
         if not self._arguments.simple:
             return None
+        if len(self.leaves) == 1:
+            leaf = self.leaves[0]
+            return leaf.shape[: leaf.outer] if leaf.shape else (1,)
         shapes = [leaf.placed[: leaf.outer] if leaf.shape else (1,) for leaf in self.leaves]
         try:
             return np.broadcast_shapes(*shapes)
@@ -354,9 +360,9 @@ class Single:
                     cotangent = self._seed(seed, leaf.placed, leaf.element, leaf.dtype)
                     if i in self._before:
                         rooms[i] = self._room(leaf.placed, leaf.element)
-                        tensor = self._before[i].with_grads(cotangent, rooms[i], zero=False)
+                        tensor = _paired(self._before[i], cotangent, rooms[i])
                     else:
-                        tensor = self._room(leaf.placed, leaf.element).with_grads(cotangent, None, zero=False)
+                        tensor = _paired(self._room(leaf.placed, leaf.element), cotangent, None)
                 tensors.append(tensor)
                 continue
             own = inputs.pop(0)
@@ -365,7 +371,7 @@ class Single:
                 tensor = self._upload(leaf, [])
             if wanted[i] and leaf.receives:
                 rooms[i] = self._room(leaf.placed, leaf.element)
-                tensor = tensor.with_grads(None, rooms[i], zero=False)
+                tensor = _paired(tensor, None, rooms[i])
             tensors.append(tensor)
         args, kwargs = self._arguments.filled(tensors)
         kwargs.pop("_result", None) if self._returns else None
@@ -373,7 +379,7 @@ class Single:
             cotangent = self._seed(result, self._shape, *self._returned)
             # slangpy's kernel runs the function again and writes its result, so that seed and result cannot be one memory.
             own = self._room(self._shape, self._returned[0])
-            kwargs["_result"] = own.with_grads(cotangent, None, zero=False)
+            kwargs["_result"] = _paired(own, cotangent, None)
         self._idle = False
         self._exchange.begin()
         _, more = dispatch.made(self._backward_target(), args, kwargs, tuple(rooms.values()))
@@ -400,7 +406,7 @@ class Single:
 
         slangpy has no gradients of doubles. SlangLab's own kernel has, where each tensor has the shape of the call.
         """
-        shape = self._call_shape()
+        shape = self._call_shape
         if shape is None or not any(leaf.dtype == torch.float64 for leaf in self.leaves):
             return {}
         found = {}
@@ -432,6 +438,11 @@ class Single:
             self.finish()
         except Exception:  # noqa: S110 - at the end of the process or of the device there is nothing left to give back to
             pass
+
+
+def _paired(tensor: Any, grad_in: Any, grad_out: Any) -> Any:
+    """Return a tensor with gradients of its own shape, as slangpy does: nothing has to be checked, or cleared."""
+    return _with_grads(tensor, grad_in, grad_out, False)
 
 
 def _is_torch(value: object) -> bool:

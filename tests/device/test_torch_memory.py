@@ -46,6 +46,7 @@ class Seen(host.HostExchange):
         return super().upload(tensor, element, shape)
 
     def end(self):
+        super().end()
         for tensor, there in self.named:
             tensor.copy_(torch.from_numpy(there.to_numpy()).reshape(tensor.shape))
         self.named.clear()
