@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from slanglab import guard
 from slanglab.guard import protocol
 from slanglab.training import watching
 from slanglab.training.run import Recorder
@@ -205,7 +206,10 @@ def _run(options: Mapping[str, Any], channel: Channel, drawn: threading.Semaphor
     )
     with open(options["parcel"], "rb") as file:
         parcel = pickle.load(file)  # noqa: S301  (from our parent)
-    function, arguments = travel.unpack(slanglab.current(), parcel)
+    lab = slanglab.current()
+    # This process is one that may crash: the notebook says so then, and loses nothing. A compiler process for each rank costs seconds.
+    guard.switch(False)
+    function, arguments = travel.unpack(lab, parcel)
     channel.say("ready")
     try:
         result = function(rank, *arguments)
