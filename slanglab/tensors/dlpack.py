@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,16 @@ from slanglab.scalars import SCALARS, type_name
 from slanglab.tensors import capsules, create, foreign, layout
 from slanglab.tensors.capsules import CPU, CUDA, CUDA_MANAGED
 
-__all__ = ["CopyWarning", "ExportError", "device_of", "export", "from_dlpack", "install", "uninstall"]
+__all__ = [
+    "CopyWarning",
+    "ExportError",
+    "copied",
+    "device_of",
+    "export",
+    "from_dlpack",
+    "install",
+    "uninstall",
+]
 
 _NAMES = ("__dlpack__", "__dlpack_device__")
 _SCALAR_NAMES = {dtype: name for name, dtype in reversed(SCALARS.items()) if name != "float16_t"}
@@ -119,22 +129,45 @@ def export(
         _copy = spy.Tensor.empty(tensor.device, tensor.shape, tensor.dtype)
         _copied_on_device(tensor, _copy)
         return _shared(_copy, field, stream, own, versioned, copied=True)
-    if wanted[0] != CPU:
+    where = str(tensor.device.info.type.name)
+    return copied(where, tensor.to_numpy, max_version=max_version, dl_device=wanted, copy=copy)
+
+
+def copied(
+    where: str,
+    read: Callable[[], np.ndarray[Any, Any]],
+    *,
+    max_version: tuple[int, int] | None,
+    dl_device: tuple[int, int] | None,
+    copy: bool | None,
+) -> Any:
+    """Return a capsule over a copy on the host, of a tensor whose memory other libraries cannot reach.
+
+    Parameters
+    ----------
+    where : str
+        Where the memory is, in a word or two.
+    read : callable
+        Returns the copy, which nobody else has.
+    max_version, dl_device, copy
+        As for `export`.
+    """
+    if dl_device is not None and dl_device[0] != CPU:
         raise ExportError(
-            f"__dlpack__: a tensor on {tensor.device.info.type.name} cannot be handed over on DLPack device {wanted}",
+            f"__dlpack__: a tensor on {where} cannot be handed over on DLPack device {tuple(dl_device)}",
             hint="leave dl_device out, or ask for the host: (1, 0)",
         )
     if copy is False:
         raise ExportError(
-            f"__dlpack__: memory of {tensor.device.info.type.name} cannot be shared with the host, and copy=False forbids a copy",
+            f"__dlpack__: memory of {where} cannot be shared with the host, and copy=False forbids a copy",
             hint="leave copy out, or pass copy=True",
         )
     if copy is None:
         _say(
-            f"from_dlpack copied a tensor of {tensor.device.info.type.name} to the host: its memory is not reachable for other "
-            "libraries; later changes on either side are not seen on the other"
+            f"from_dlpack copied a tensor of {where} to the host: its memory is not reachable for other libraries; later changes on "
+            "either side are not seen on the other"
         )
-    return _of_array(tensor.to_numpy(), versioned)
+    return _of_array(read(), max_version is not None and int(max_version[0]) >= 1)
 
 
 def _numbers(tensor: Any) -> layout.Field:

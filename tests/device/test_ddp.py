@@ -21,7 +21,7 @@ if not (distributed.is_available() and distributed.is_gloo_available()):
     pytest.skip("this PyTorch has no Gloo", allow_module_level=True)
 
 import slanglab as sl  # noqa: E402
-from slanglab.errors import ArgumentError, DeviceError  # noqa: E402
+from slanglab.errors import ArgumentError, DeviceError, SlangLabError  # noqa: E402
 from slanglab.private import PREFIX  # noqa: E402
 from slanglab.torch import Module, RankError, launch, launching, local_device, ranks, results, travel  # noqa: E402
 
@@ -378,6 +378,12 @@ def test_arguments_are_checked(device):
     if not torch.cuda.is_available():
         with pytest.raises(ArgumentError, match="NCCL needs a GPU for each process"):
             launch(tell, 2, backend="nccl")
+
+
+def test_cells_of_the_worker_engine_stay_there(device, monkeypatch):
+    monkeypatch.setattr(launching.elsewhere, "is_sent", lambda: True)
+    with pytest.raises(SlangLabError, match="they are in the worker"):
+        launch(tell, 2)
 
 
 # ----- how it ends -----

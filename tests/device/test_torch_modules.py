@@ -453,6 +453,23 @@ def test_in_a_sequence_and_compiled(module):
         torch.testing.assert_close(one, other)
 
 
+def test_structs_and_constants_are_compiled(module):
+    spring = Module(module.energy, s={"k": torch.randn(4), "at": [1.0, 2.0]})
+    poly = Module(module.poly, a=torch.tensor(2.0), n=3, c=0.25)
+    x = _rand(4, 2)
+
+    def net(x):
+        return poly(spring(x))
+
+    compiled = torch.compile(net, fullgraph=True, backend="aot_eager")
+    inputs = (x, spring.s.k, poly.a)
+    found = torch.autograd.grad(compiled(x).sum(), inputs)
+    energy = spring.s.k * ((x - torch.tensor([1.0, 2.0])) ** 2).sum(-1)
+    wanted = torch.autograd.grad((poly.a * energy * energy + 0.75).sum(), inputs)
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
 def test_what_it_says_of_itself(module):
     layer = Module(module.unit, w=torch.randn(4, 2), b=0.25)
     text = repr(layer)
