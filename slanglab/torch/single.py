@@ -14,13 +14,12 @@ import torch
 
 from slanglab import waiting
 from slanglab.engine import dispatch, gradients
-from slanglab.engine.dispatch import GradientWarning, Said, ValueWarning
-from slanglab.engine.parameters import Parameter
+from slanglab.engine.dispatch import Said, ValueWarning
 from slanglab.engine.plans import least
 from slanglab.engine.target import Target
 from slanglab.errors import CallError
 from slanglab.tensors import mended
-from slanglab.torch import pointers
+from slanglab.torch import graph, pointers
 from slanglab.torch.convert import converted
 from slanglab.torch.exchange import Exchange
 from slanglab.torch.leaves import Arguments, Leaf, element_of, torch_dtype
@@ -40,17 +39,11 @@ class Single:
         The forward one.
     arguments : Arguments
     exchange : Exchange
-
-    Attributes
-    ----------
-    written : list of Leaf
-        The tensors that the function writes; `_result` among them where that is a torch tensor.
     """
 
     def __init__(self, target: Target, arguments: Arguments, exchange: Exchange) -> None:
         self.target = target
         self.leaves = arguments.leaves
-        self.written = [leaf for leaf in self.leaves if leaf.writes]
         self._arguments = arguments
         self._exchange = exchange
         self._tensors: list[Any] = []
@@ -62,103 +55,27 @@ class Single:
         self._returned: tuple[str, Any] = ("float", torch.float32)
         self._kind: object = None
         self._where = self.leaves[0].tensor.device
-        result = arguments.result
+        result = arguments.result if arguments.result is not None else target.returned
         self._into = result is not None and not _is_torch(result) and not _asks_for_tensor(result)
         self._returns = (
             bool(target.slang_function.have_return_value) if target.checked else True
         ) and not _is_torch(result)
         if self._into and (isinstance(result, (str, type)) or not _can_be_written(result)):
             raise CallError(
-                f"{target.name}: with torch tensors the result is a torch tensor, and _result asks for {result!r}",
+                f"{target.name}: with torch tensors the result is a torch tensor, and {result!r} was asked for",
                 function=target.name,
                 argument="_result",
-                hint="leave _result out; `.numpy()` of what comes back is the array",
+                hint="ask for nothing; `.numpy()` of what comes back is the array",
             )
-
-    # ----- gradients -----
 
     def carries_gradient(self, said: list[Said]) -> bool:
-        """Tell whether torch is to have the call in its graph, and say what a tensor that requires a gradient will not get."""
-        asking = [leaf for leaf in self.leaves if leaf.tensor.requires_grad]
-        if not asking or not torch.is_grad_enabled():
-            return False
-        if any(leaf.writes for leaf in asking):
-            return True  # torch has to know that they are written
-        target = self.target
-        names = ", ".join(leaf.where for leaf in asking)
-        if not target.slang_function.differentiable:
-            self._once(
-                said,
-                "differentiable",
-                f"{target.name} is not [Differentiable], so {names} gets no gradient from it; write [Differentiable] before the "
-                "function, and before every function that it calls",
-            )
-            return False
-        for leaf in asking:
-            if not leaf.receives and leaf.spec is not None and leaf.spec.kind == "tensor":
-                self._once(
-                    said,
-                    f"tensor {leaf.where}",
-                    f"{target.name}: {leaf.where} gets no gradient, as a {leaf.spec.type} carries none; declare it as "
-                    f"I{leaf.spec.type.replace('Tensor', 'DiffTensor', 1)}",
-                )
-        if self._is_struct:
-            self._once(
-                said,
-                "struct",
-                f"{target.name} returns a struct, whose fields carry no gradient to torch; return a number or a vector, or write "
-                "`out` parameters",
-            )
-            return False
-        if self._into:
-            raise CallError(
-                f"{target.name}: {names} requires a gradient, and a result that goes to a {type(self._arguments.result).__name__} "
-                "is not in torch's graph",
-                function=target.name,
-                argument="_result",
-                hint="leave _result out, or call within `torch.no_grad()`",
-            )
-        return any(leaf.receives for leaf in asking)
-
-    def _once(self, said: list[Said], about: str, text: str) -> None:
-        """Say something once for each function."""
-        told: set[str] = self.target.beside.setdefault("torch told", set())
-        if about not in told:
-            told.add(about)
-            said.append((GradientWarning, text))
+        """Tell whether torch is to have the call in its graph; see `slanglab.torch.graph`."""
+        into = self._arguments.result if self._into else None
+        return graph.carries_gradient(self.target, self.leaves, into, self._is_struct, said)
 
     def keep(self, said: list[Said]) -> None:
         """Make sure that what the backward call reads is what the forward call read."""
-        given = self._arguments
-        for at, value in enumerate(given.args):
-            given.args[at] = self._constant(at, value, said)
-        for name, value in given.kwargs.items():
-            given.kwargs[name] = self._constant(name, value, said)
-
-    def _constant(self, key: int | str, value: Any, said: list[Said]) -> Any:
-        """Return an argument that is no torch tensor as the backward call is to see it: unchanged since, and without a gradient."""
-        spec = self._spec(key)
-        if spec is not None and spec.writes:
-            return value
-        if isinstance(value, np.ndarray):
-            return value.copy()
-        if not isinstance(value, spy.Tensor) or not gradients.has_gradient(value):
-            return value
-        name = spec.name if spec is not None else f"argument {key}"
-        self._once(
-            said,
-            f"slangpy {key}",
-            f"{self.target.name}: the slangpy tensor {name} gets no gradient from a call with torch tensors; pass it as a torch "
-            "tensor for that",
-        )
-        plain = value.detach()
-        return plain.with_grads() if spec is not None and gradients.is_concrete(spec) else plain
-
-    def _spec(self, key: int | str) -> Parameter | None:
-        if isinstance(key, str):
-            return self.target.by_name.get(key)
-        at = key - (1 if self.target.this_first else 0)
-        return self.target.parameters[at] if 0 <= at < len(self.target.parameters) else None
+        graph.hold(self.target, self._arguments, said)
 
     @property
     def _is_struct(self) -> bool:
