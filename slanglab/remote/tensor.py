@@ -13,6 +13,7 @@ from slangpy.slangpy import Shape
 from slanglab.errors import DeviceGoneError
 from slanglab.remote.engine import Engine, Reference
 from slanglab.scalars import type_name
+from slanglab.tensors import capsules, dlpack
 
 __all__ = ["ElementType", "RemoteTensor", "StaticView"]
 
@@ -124,6 +125,21 @@ class RemoteTensor:
             raise ValueError("the numbers of a tensor in the worker process cannot be had without a copy")
         array = self.to_numpy()
         return array if dtype is None else array.astype(dtype, copy=False)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return capsules.CPU, 0
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        return dlpack.copied(
+            "the worker process", self.to_numpy, max_version=max_version, dl_device=dl_device, copy=copy
+        )
 
     # ----- gradients and views -----
 

@@ -18,7 +18,7 @@ import slangpy as spy
 from slanglab import waiting
 from slanglab.errors import ArgumentError
 from slanglab.scalars import SCALARS, type_name
-from slanglab.tensors import writes
+from slanglab.tensors import dlpack, writes
 from slanglab.tensors.clear import clear as _clear
 from slanglab.tensors.clear import clear_end
 from slanglab.tensors.kernels import kept
@@ -184,15 +184,18 @@ def install() -> None:
     - `from_numpy` takes arrays of any layout and byte order, read-only ones too.
     - `to_numpy` reads bools as they are kept, and tensors in upload memory that may be copied (`BufferUsage.copy_source`).
     - `to_numpy`, `to_torch` and `str` wait so that Interrupt works, and refuse tensors of a device that is lost, given up or closed.
+    - `__dlpack__` and `__dlpack_device__` are there; see `slanglab.tensors.dlpack`.
     - `with_grads` leaves the values of gradients that it is given, unless `zero=True` is written out, and refuses gradients of
       another shape, element type or device with `ArgumentError`.
     """
     for name, method in _MENDED.items():
         setattr(spy.Tensor, name, method)
+    dlpack.install()
 
 
 def uninstall() -> None:
     """Give `slangpy.Tensor` its own methods back."""
+    dlpack.uninstall()
     for name, method in _own.items():
         setattr(spy.Tensor, name, method)
 

@@ -151,7 +151,7 @@ class GpuExchange:
         made = self._tensor(shape, element)
         if made.element_count:
             into = self._lent[id(made)][1]
-            into.copy_(tensor.reshape(shape))  # a bool may have 4 bytes there
+            into.copy_(tensor.reshape(into.shape))  # a bool may have 4 bytes there
         return made
 
     def room(self, shape: tuple[int, ...], element: str) -> Any:

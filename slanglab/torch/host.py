@@ -70,7 +70,7 @@ class HostExchange:
         if not array.size:
             return made
         if element == "bool" or made.memory_type == _LOCAL:
-            made.copy_from_numpy(array.reshape(shape))
+            made.copy_from_numpy(array.reshape((*shape, *made.dtype.shape.as_tuple())))
         else:  # mapped memory, where there is nothing to wait for; slangpy copies the bytes, whatever the shape
             waiting.told(_copy, made, array.reshape(-1))
         return made

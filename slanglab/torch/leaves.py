@@ -81,7 +81,7 @@ class Leaf:
     place : (container, key)
         Where it stands in the arguments of `Arguments`.
     element : str
-        The Slang type of its scalars on the device.
+        The Slang type that it has on the device: of its scalars, for a tensor of vectors that of those.
     dtype : torch.dtype
         The same in torch's words.
     outer : int
@@ -114,6 +114,8 @@ class Leaf:
     @property
     def placed(self) -> tuple[int, ...]:
         """Its shape on the device, which has no tensors without axes."""
+        if self.spec is not None and self.spec.kind == "tensor" and self.spec.element_shape:
+            return self.shape[: len(self.shape) - len(self.spec.element_shape)]
         return self.shape or (1,)
 
 
@@ -198,7 +200,7 @@ class _Collector:
             where,
             spec,
             place,
-            element,
+            _whole(element, spec),
             _STORED[element],
             max(outer, 0),
             tuple(tensor.shape),
@@ -207,6 +209,14 @@ class _Collector:
             spec is None or spec.reads,
             spec is not None and gradients.receives(spec) and tensor.dtype.is_floating_point,
         )
+
+
+def _whole(element: str, spec: Parameter | None) -> str:
+    """Return the type of the elements of a tensor parameter: of vectors and matrices it takes no tensor of their numbers."""
+    inner = spec.element_shape if spec is not None and spec.kind == "tensor" else ()
+    if len(inner) == 1:
+        return f"vector<{element},{inner[0]}>"
+    return f"matrix<{element},{inner[0]},{inner[1]}>" if len(inner) == 2 else element
 
 
 def _field(struct: Parameter | None, spec: Parameter | None) -> Parameter | None:

@@ -143,6 +143,13 @@ class Single:
                 self._idle = True
         return outputs
 
+    def resume(self, shape: tuple[int, ...], dtype: Any) -> None:
+        """Take up a call whose forward part was made elsewhere, for its backward part alone; its result has this shape on the device."""
+        whole = self._call_shape
+        if self._exchange.direct and whole is not None and prod(whole) >= least(self.target.device):
+            self._kind = pointers.kind_of(self._arguments)
+        self._shape, self._returned = shape, (element_of(dtype), dtype)
+
     def _returns_shape(self, found: Any) -> None:
         """Note what the seed of a backward call will be like."""
         self._shape = tuple(found.shape) or (1,)
@@ -265,6 +272,8 @@ class Single:
             if leaf.writes:
                 seed = left.pop(0)
                 if leaf.dtype.is_floating_point:
+                    if seed is None:
+                        seed = torch.zeros(leaf.shape, dtype=leaf.dtype, device=self._where)
                     cotangent = self._seed(seed, leaf.placed, leaf.element, leaf.dtype)
                     if i in self._before:
                         rooms[i] = self._room(leaf.placed, leaf.element)

@@ -17,6 +17,7 @@ from slanglab.engine.dispatch import ValueWarning
 from slanglab.errors import DeviceGoneError
 from slanglab.remote.frames import FrameError
 from slanglab.remote.values import Decoder, Encoder
+from slanglab.tensors import dlpack
 
 SOURCE = """
 import slangpy;
@@ -163,6 +164,24 @@ def test_modifiers(m):
     np.testing.assert_array_equal(rows.to_numpy(), [[1, 10, 100], [4, 40, 400]])
     assert m.square.map((0,), (1,)) is m.square.map((0,), (1,))
     assert m.square.bwds is m.square.bwds
+
+
+def test_tensors_are_handed_to_other_libraries_and_taken_from_them(m):
+    dlpack._said.clear()
+    t = sl.tensor(np.arange(12.0).reshape(3, 4), dtype="float4")
+    with pytest.warns(dlpack.CopyWarning, match="the worker process"):
+        np.testing.assert_array_equal(np.from_dlpack(t), np.arange(12).reshape(3, 4))
+    with pytest.raises(BufferError, match="copy=False"):
+        np.from_dlpack(t, copy=False)
+
+    class Foreign:
+        def __dlpack__(self, **_):
+            return np.arange(3).__dlpack__()
+
+        def __dlpack_device__(self):
+            return 1, 0
+
+    assert sl.from_dlpack(Foreign()).to_numpy().tolist() == [0, 1, 2]
 
 
 def test_tensors_as_they_are_seen(m):
