@@ -168,12 +168,15 @@ def abandon() -> None:
 
 
 def torchs() -> list[spy.NativeHandle] | None:
-    """Return torch's CUDA context, for a device that is to share memory with torch; None where torch is not loaded or has no CUDA."""
+    """Return torch's CUDA context, for a device that is to share memory with torch; None where torch has none.
+
+    Where nobody uses CUDA through torch yet none is made: it takes time and some hundred megabytes of the GPU, and torch is loaded
+    wherever it is installed, as slangpy imports it.
+    """
     torch: Any = sys.modules.get("torch")
-    if getattr(torch, "cuda", None) is None or not torch.cuda.is_available():
+    if getattr(torch, "cuda", None) is None or not torch.cuda.is_initialized():
         return None
-    torch.cuda.init()
-    torch.cuda.current_stream()  # makes the context, and makes it current
+    torch.cuda.current_stream()  # makes the context current
     return list(spy.get_cuda_current_context_native_handles())
 
 

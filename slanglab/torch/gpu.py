@@ -97,7 +97,7 @@ def check(function: str, argument: str, device: spy.Device, where: Any) -> None:
             torchs = _context(spy.get_cuda_current_context_native_handles())
         if _context(device.native_handles) == torchs:
             return
-        what = f"is not in torch's context of {where}: it is on another GPU, or was opened before torch was imported"
+        what = f"is not in torch's context of {where}: it is on another GPU, or was opened before torch used CUDA"
     elif device.supports_cuda_interop:
         return
     else:
