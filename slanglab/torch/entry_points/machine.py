@@ -71,7 +71,7 @@ def _version(name: str) -> str:
 
 
 def _has(name: str) -> bool:
-    return name in sys.modules or importlib.util.find_spec(name) is not None
+    return sys.modules.get(name) is not None or importlib.util.find_spec(name) is not None
 
 
 def _without_cuda() -> Missing | None:
