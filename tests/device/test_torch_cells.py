@@ -90,7 +90,9 @@ def test_the_linters_lines_too(shell):
     said = torch_cell(shell, "\n\n" + texts.SQUARE, "square").text
     line = next(n for n, t in enumerate(texts.SQUARE.split("\n"), 4) if "globalIdx.x > input.size(0)" in t)
     assert f"line {line}" in said
-    assert "`if (globalIdx.x >= input.size(0) || globalIdx.y >= input.size(1))`" in said.replace("\n        ", " ")
+    assert "`if (globalIdx.x >= input.size(0) || globalIdx.y >= input.size(1))`" in said.replace(
+        "\n        ", " "
+    )
 
 
 def test_a_failed_edit_keeps_the_last_good_version(shell):
@@ -167,7 +169,9 @@ def test_an_importer_follows_its_torch_cell(shell):
 
 def test_entry_points_of_an_imported_cell_are_offered(shell):
     torch_cell(shell, texts.SQUARE, "library")
-    torch_cell(shell, "import library;\n[TorchEntryPoint] float one(TorchTensor<float> t) { return 1; }", "user")
+    torch_cell(
+        shell, "import library;\n[TorchEntryPoint] float one(TorchTensor<float> t) { return 1; }", "user"
+    )
     assert dir(shell["user"]) == ["one", "square", "square_bwd", "square_fwd"]
     assert set(slanglab.torch.generated(shell["user"]).offered) == {"one", "square_fwd", "square_bwd"}
 
@@ -197,13 +201,18 @@ def test_macros_and_includes(shell, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "more.slang").write_text("float more(float x) { return x + N; }\n")
     shell.run(
-        "%%slang --torch -D N=41.5 user\n#include \"more.slang\"\n"
+        '%%slang --torch -D N=41.5 user\n#include "more.slang"\n'
         "[CudaDeviceExport] float go(float x) { return more(x); }\n[CudaDeviceExport] float bad(float x) { return y; }",
         fails=True,
     )
-    failed = shell.run("%%slang --torch -D N=41.5 user\n#include \"more.slang\"\n\nfloat bad(float x) { return y; }", fails=True)
+    failed = shell.run(
+        '%%slang --torch -D N=41.5 user\n#include "more.slang"\n\nfloat bad(float x) { return y; }',
+        fails=True,
+    )
     assert "line 4" in failed.text
-    shell.run("%%slang --torch -D N=41.5 user\n#include \"more.slang\"\n[CudaDeviceExport] float go(float x) { return more(x); }")
+    shell.run(
+        '%%slang --torch -D N=41.5 user\n#include "more.slang"\n[CudaDeviceExport] float go(float x) { return more(x); }'
+    )
     assert "41.5f" in slanglab.torch.generated(shell["user"]).kernels
 
 
@@ -240,7 +249,9 @@ def test_forgetting(shell):
     assert "square" not in shell.run("%slang modules").text
 
 
-@pytest.mark.parametrize("body", [texts.SQUARE, texts.KERNELS, texts.SQUARE.replace("return x * x", "return y")])
+@pytest.mark.parametrize(
+    "body", [texts.SQUARE, texts.KERNELS, texts.SQUARE.replace("return x * x", "return y")]
+)
 def test_an_ordinary_cell_says_that_it_is_for_torch(shell, body):
     outputs = shell.run(f"%%slang square\n{body}", fails="return y" in body)
     assert "--torch" in outputs.text
@@ -256,7 +267,9 @@ def test_a_pair_that_is_none_is_said(shell):
 
 def test_options_that_make_no_sense(shell):
     for option in ("--bounds", "--check"):
-        assert "ordinary cells" in str(shell.run(f"%%slang --torch {option} m\n{texts.SQUARE}", fails=True).error)
+        assert "ordinary cells" in str(
+            shell.run(f"%%slang --torch {option} m\n{texts.SQUARE}", fails=True).error
+        )
     assert "empty" in str(shell.run("%%slang --torch m\n   ", fails=True).error)
 
 
@@ -267,13 +280,22 @@ def test_odd_names(shell, name):
 
 
 def test_launch_sizes_in_place_say_what_to_write(shell):
-    text = USER.replace("import library;\n", LIBRARY).replace("let one = uint3(1); ", "").replace("k, one, one", "k, uint3(1), uint3(1)")
+    text = (
+        USER.replace("import library;\n", LIBRARY)
+        .replace("let one = uint3(1); ", "")
+        .replace("k, one, one", "k, uint3(1), uint3(1)")
+    )
     said = torch_cell(shell, text, "user", fails=True).text
     assert "let blockCount = uint3(1);" in said
 
 
 def test_hostile_texts_end_in_messages(shell):
-    for text in ("[TorchEntryPoint] " * 400, "float f() { return 1; } }" * 9, "#error <b>no</b>\n", "struct A { A a; };"):
+    for text in (
+        "[TorchEntryPoint] " * 400,
+        "float f() { return 1; } }" * 9,
+        "#error <b>no</b>\n",
+        "struct A { A a; };",
+    ):
         shown = torch_cell(shell, text, "hostile", fails=True)
         assert "<b>no" not in shown.html
 
@@ -314,9 +336,13 @@ def test_an_interrupt_ends_the_compiler(shell, monkeypatch):
 
     started = []
     start = children.start
-    monkeypatch.setattr(children, "start", lambda *a: started.append(start("slanglab_sleeper", *a[1:])) or started[-1])
+    monkeypatch.setattr(
+        children, "start", lambda *a: started.append(start("slanglab_sleeper", *a[1:])) or started[-1]
+    )
     monkeypatch.syspath_prepend(os.path.join(os.path.dirname(__file__), "cuda_on_cpu"))
     threading.Timer(1.0, _thread.interrupt_main).start()
-    error = torch_cell(shell, texts.SQUARE.replace("square", f"s{time.time_ns()}"), "square", fails=True).error
+    error = torch_cell(
+        shell, texts.SQUARE.replace("square", f"s{time.time_ns()}"), "square", fails=True
+    ).error
     assert isinstance(error, KeyboardInterrupt)
     assert started[0].wait(10.0) is not None

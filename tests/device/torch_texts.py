@@ -63,6 +63,17 @@ FORWARD_ONLY = SQUARE_PLAIN + SQUARE_FWD_KERNEL + SQUARE_FWD
 SQUARE = SQUARE_BACKWARD + SQUARE_FWD_KERNEL + SQUARE_FWD + SQUARE_BWD_KERNEL + SQUARE_BWD
 """The guide's module with its gradient."""
 
+MENDED = (
+    SQUARE.replace(
+        "globalIdx.x > input.size(0) || globalIdx.x > input.size(1)",
+        "globalIdx.x >= input.size(0) || globalIdx.y >= input.size(1)",
+    )
+    .replace("uint3(1)", "uint3((input.size(0) + 15) / 16, (input.size(1) + 15) / 16, 1)")
+    .replace("uint3(result.size(0), result.size(1), 1)", "uint3(16, 16, 1)")
+    .replace("uint3(input.size(0), input.size(1), 1)", "uint3(16, 16, 1)")
+)
+"""The same as the linter says to write it."""
+
 KERNELS = """struct Scale { float by; float plus; };
 
 [AutoPyBindCUDA]

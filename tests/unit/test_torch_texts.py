@@ -9,7 +9,7 @@ from slanglab.torch.entry_points.messages import build_messages, shifted
 from slanglab.torch.entry_points.signatures import callables, element, pairs, tensors_in
 from slanglab.torch.entry_points.writes import Use, uses
 
-T = "TorchTensor<float>"
+T, D = "TorchTensor<float>", "TorchTensor<double>"
 
 
 def matched(text):
@@ -54,7 +54,7 @@ def test_the_importers_own_function_comes_first():
         (f"{T} x, {T} w", f"{T} x, {T} w, {T} g", T, "G", f"struct G {{ {T} a; {T} b; }};", (0, 1), False),
         (f"{T} x", f"{T} x, {T} g, {T} h", "R", T, f"struct R {{ {T} a; {T} b; }};", (0,), False),
         (f"{T} x, {T} w", f"{T} x, {T} w, {T} g", T, f"{T}[2]", "", (0, 1), False),
-        ("TorchTensor<double> x", "TorchTensor<double> x, TorchTensor<double> g", "TorchTensor<double>", "TorchTensor<double>", "", (0,), False),
+        (f"{D} x", f"{D} x, {D} g", D, D, "", (0,), False),
     ],
 )  # fmt: skip
 def test_pairs_by_signature(fwd, bwd, result, gradients, above, differentiable, takes_outputs):
@@ -98,7 +98,9 @@ def test_plain_slang_of_the_pairs_name_is_no_obstacle():
 
 
 def test_kernels_are_no_pair():
-    text = "".join(f"[AutoPyBindCUDA] [CudaKernel] void k_{d}(TensorView<float> t) {{ }}\n" for d in ("fwd", "bwd"))
+    text = "".join(
+        f"[AutoPyBindCUDA] [CudaKernel] void k_{d}(TensorView<float> t) {{ }}\n" for d in ("fwd", "bwd")
+    )
     assert "kernel" in matched(text)[1]["k"]
 
 
@@ -107,7 +109,12 @@ def test_a_lone_fwd_is_nothing_special():
 
 
 def test_the_tensors_of_a_type():
-    structs = {s.name: s for s in outline(f"struct A {{ {T} t; B b; }}; struct B {{ TorchTensor<int>[2] n; }}; struct R {{ R r; }}; struct M {{ {T} t; float x; }};").structs}
+    structs = {
+        s.name: s
+        for s in outline(
+            f"struct A {{ {T} t; B b; }}; struct B {{ TorchTensor<int>[2] n; }}; struct R {{ R r; }}; struct M {{ {T} t; float x; }};"
+        ).structs
+    }
     assert tensors_in("A", structs) == ("float", "int", "int")
     assert tensors_in("R", structs) is None  # it holds itself: no end
     assert tensors_in("M", structs) is None
@@ -163,8 +170,14 @@ def test_what_a_kernel_does_with_a_tensor(body, use):
 
 
 def test_the_cells_own_part_of_what_slang_wrote():
-    cuda = '#define A\n#include "x"\n\n#line 3 "poly"\n__device__ float f(float x)\n{\n\n#line 4\n    return x;\n}\n\n\n\n#line 9\n__global__ void k()\n{\n}\n'
-    found = Generated(cuda, 'PYBIND11_MODULE(N, m) {\n    m.def("go", &go, "go");\n    m.def("__funcinfo__go", &x, "x");\n}\n')
+    cuda = (
+        '#define A\n#include "x"\n\n#line 3 "poly"\n__device__ float f(float x)\n{\n\n#line 4\n    return x;\n}\n\n\n\n'
+        "#line 9\n__global__ void k()\n{\n}\n"
+    )
+    found = Generated(
+        cuda,
+        'PYBIND11_MODULE(N, m) {\n    m.def("go", &go, "go");\n    m.def("__funcinfo__go", &x, "x");\n}\n',
+    )
     assert found.kernels == "__device__ float f(float x)\n{\n    return x;\n}\n\n__global__ void k()\n{\n}\n"
     assert found.binding.startswith("PYBIND11_MODULE")
     assert found.offered == ("go",)
@@ -191,8 +204,16 @@ def test_messages_of_nvcc_stand_at_lines_of_the_cell():
     ("said", "text", "hint"),
     [
         ("x.cpp:15570:5: error: 'Foo' was not declared in this scope", "'Foo' was not declared", ""),
-        ("/usr/bin/ld: cannot find -lc10_cuda: No such file or directory", "cannot find -lc10_cuda", "without CUDA"),
-        ("RuntimeError: \nThe detected CUDA version (12.1) mismatches the version that was used", "mismatches", ""),
+        (
+            "/usr/bin/ld: cannot find -lc10_cuda: No such file or directory",
+            "cannot find -lc10_cuda",
+            "without CUDA",
+        ),
+        (
+            "RuntimeError: \nThe detected CUDA version (12.1) mismatches the version that was used",
+            "mismatches",
+            "",
+        ),
         ("nvcc fatal : Unsupported gpu architecture 'compute_90'", "compute_90", "TORCH_CUDA_ARCH_LIST"),
         ("ptxas /tmp/x.ptx, line 3; error   : Arguments mismatch", "Arguments mismatch", ""),
         ("OSError: CUDA_HOME environment variable is not set. Please set it", "CUDA_HOME environment", ""),

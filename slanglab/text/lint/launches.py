@@ -101,6 +101,7 @@ TorchTensor<float> twice_all(TorchTensor<float> t)
     "the `square` of slang-torch's own guide; the limit is CUDA's own",
 )
 
+_DEEPEST = 20  # conditions inside each other
 _OPPOSITE = {">": "<", "<": ">", ">=": "<=", "<=": ">="}
 _METHODS = frozenset(("load", "store", "loadOnce", "storeOnce", "add", "get", "set"))
 _BLOCKS = {
@@ -190,18 +191,23 @@ def _comparisons(body: Body, condition: tuple[int, int]) -> Iterator[_Comparison
             yield _Comparison(right, _OPPOSITE[operator], sign, *found, left)
 
 
-def _terms(body: Body, start: int, end: int) -> Iterator[tuple[int, int]]:
-    words, begin, at = body.words, start, start
+def _terms(body: Body, start: int, end: int, depth: int = 0) -> Iterator[tuple[int, int]]:
+    """Yield what `||` and `&&` join, without the parentheses around it."""
+    words = body.words
+    while words.word(start) == "(" and words.pair[start] == end - 1:
+        start, end = start + 1, end - 1
+    pieces, begin, at = [], start, start
     while at < end:
         word = words.word(at)
         if word in ("||", "&&"):
-            yield begin, at
+            pieces.append((begin, at))
             begin = at + 1
         at = words.pair[at] + 1 if word in ("(", "[") and words.pair[at] > at else at + 1
-    while words.word(begin) == "(" and words.pair[begin] == end - 1:
-        yield from _terms(body, begin + 1, end - 1)
+    if not pieces or depth > _DEEPEST:
+        yield start, end
         return
-    yield begin, end
+    for piece in (*pieces, (begin, end)):
+        yield from _terms(body, *piece, depth + 1)
 
 
 def _size(body: Body, start: int, end: int) -> tuple[str, int | None] | None:

@@ -85,8 +85,7 @@ class _PairFunction(torch.autograd.Function):  # type: ignore[misc]
         ]
         with torch.no_grad(), staging.on(calls.device):
             seeds = [
-                staging.fitted(g, kind, calls.device).contiguous()
-                for g, kind in zip(gradients, pair.outputs, strict=True)
+                staging.fitted(g, kind, calls.device) for g, kind in zip(gradients, pair.outputs, strict=True)
             ]
             found = _flat(calls.backward(*(_plain(v) for v in inputs), *(_plain(v) for v in saved), *seeds))
         by_input: list[torch.Tensor | None] = [None] * len(inputs)
@@ -189,7 +188,7 @@ class _LaunchFunction(torch.autograd.Function):  # type: ignore[misc]
         with torch.no_grad(), staging.on(launched.device):
             made = [torch.zeros_like(t, memory_format=torch.contiguous_format) for t in saved[:count]]
             # The kernel uses up the gradients of what it wrote, which are not ours.
-            seeds = [g.to(launched.device).contiguous().clone() for g in gradients]
+            seeds = [g.to(launched.device).clone(memory_format=torch.contiguous_format) for g in gradients]
             given = [(_plain(t), g) for t, g in zip(saved, (*made, *seeds), strict=True)]
             launched.run_backward(
                 {**launched.others, **dict(zip((*launched.reads, *launched.writes), given, strict=True))}

@@ -161,8 +161,8 @@ class Launch:
 
     def launchRaw(  # noqa: N802 - slangtorch's name
         self,
-        blockSize: Sequence[int],
-        gridSize: Sequence[int],  # noqa: N803 - slangtorch's names
+        blockSize: Sequence[int],  # noqa: N803 - slangtorch's names
+        gridSize: Sequence[int],  # noqa: N803
     ) -> None:
         """Launch the kernel.
 
@@ -299,8 +299,8 @@ def _sizes(shown: str, block: Sequence[int], grid: Sequence[int]) -> tuple[tuple
 _REASONS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile("invalid configuration argument"),
-        f"a block takes 1 to {MOST_THREADS} threads, and a launch one block at least: in `__dispatch_kernel(kernel, blockCount, groupSize)` cover "
-        "larger tensors with more blocks, `uint3((n + 255) / 256, 1, 1)` of `uint3(256, 1, 1)`",
+        f"a block takes 1 to {MOST_THREADS} threads, and a launch one block at least: in `__dispatch_kernel(kernel, blocks, threads)` "
+        "cover larger tensors with more blocks, `uint3((n + 255) / 256, 1, 1)` of `uint3(256, 1, 1)`",
     ),
     (re.compile("no kernel image"), "the binary is for another GPU: run the cell again"),
     (re.compile("broadcasted dimensions"), "pass `.contiguous()`"),

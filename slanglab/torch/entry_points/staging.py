@@ -80,7 +80,9 @@ def fitted(tensor: torch.Tensor, kind: str | None, device: torch.device) -> torc
     moved = tensor.to(device=device, dtype=dtype)
     if moved.is_conj() or moved.is_neg():
         moved = moved.resolve_conj().resolve_neg()
-    return moved.contiguous() if _shares(moved) else moved
+    # slangtorch takes no stride of 0, also where a single element makes it meaningless and torch calls the tensor contiguous.
+    apart = not _shares(moved) and (0 not in moved.stride() or not moved.numel())
+    return moved if apart else moved.clone(memory_format=torch.contiguous_format)
 
 
 def _shares(tensor: torch.Tensor) -> bool:

@@ -1,10 +1,12 @@
 // What the texts that Slang writes for slang-torch need of CUDA and PyTorch, on the CPU: one thread after another, torch's tensors through
 // Python. Their own preambles are left out in its favour; what they refuse (types, elements that share a place) is refused here too.
 #pragma once
+#ifdef FOR_PYTHON
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+namespace py = pybind11;
+#endif
 
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -13,7 +15,6 @@
 #include <tuple>
 #include <utility>
 
-namespace py = pybind11;
 typedef uint32_t uint;
 
 struct uint3 { uint x, y, z; };
@@ -53,6 +54,13 @@ struct TensorView
     template <class T> void store(uint a, uint b, uint c, T v) { *data_ptr_at<T>(a, b, c) = v; }
 };
 
+template <class T, int N> struct FixedArray
+{
+    T v[N];
+    T &operator[](int i) { return v[i]; }
+};
+
+#ifdef FOR_PYTHON
 template <class T, int N> struct Vector;
 template <class T> struct Vector<T, 3>
 {
@@ -62,11 +70,6 @@ template <class T> struct Vector<T, 3>
     template <class A, class B, class C> Vector(A a, B b, C c) : x(T(a)), y(T(b)), z(T(c)) {}
 };
 template <class T, int N> T _slang_vector_get_element(Vector<T, N> v, int i) { return i == 0 ? v.x : i == 1 ? v.y : v.z; }
-template <class T, int N> struct FixedArray
-{
-    T v[N];
-    T &operator[](int i) { return v[i]; }
-};
 template <class To, class From> To slang_bit_cast(From from)
 {
     To to;
@@ -165,3 +168,4 @@ template <class... A> int cudaLaunchKernel(void (*kernel)(A...), dim3 grid, dim3
 #define AT_CUDA_CHECK(x) x
 typedef int cudaStream_t;
 namespace at::cuda { inline int getCurrentCUDAStream() { return 0; } }
+#endif

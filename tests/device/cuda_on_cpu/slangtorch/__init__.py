@@ -14,15 +14,16 @@ from pathlib import Path
 
 __version__ = "0"
 HERE = Path(__file__).parents[1]
-_LINE = re.compile(r'^#line \d+.*\n', re.MULTILINE)
+_LINE = re.compile(r"^#line \d+.*\n", re.MULTILINE)
 
 
 def _own(text):
     """Return a text from the first `#line` on, without what names the files of others."""
-    return _LINE.sub("", text[_LINE.search(text).start() :])
+    found = _LINE.search(text)
+    return _LINE.sub("", text[found.start() :]) if found is not None else ""
 
 
-def loadModule(fileName, defines=None, skipNinjaCheck=False):  # noqa: N802, N803
+def loadModule(fileName, defines=None, skipNinjaCheck=False):  # noqa: N803
     file = Path(fileName)
     name = "_standin_" + hashlib.sha256(str(file).encode()).hexdigest()[:16]
     folder = file.parent / ".slangtorch_cache" / file.stem / "0" / "0"
@@ -61,7 +62,9 @@ def _build(file, folder, binary, name):
         f'#include "cuda_on_cpu.h"\nuint3 blockIdx, blockDim, threadIdx;\n{_own(texts["cuda"])}'
     )
     # The kernels keep their types: a launch then finds how many arguments there are, and of what type.
-    host.write_text(f'#include "cuda_on_cpu.h"\n{_own(texts["host"]).replace("(const void*)", "")}')
+    host.write_text(
+        f'#define FOR_PYTHON\n#include "cuda_on_cpu.h"\n{_own(texts["host"]).replace("(const void*)", "")}'
+    )
     include = [HERE, sysconfig.get_paths()["include"], Path(torch.__file__).parent / "include"]
     command = [
         "g++", "-std=c++17", "-O0", "-w", "-fPIC", "-shared", "-fvisibility=hidden", f"-DTORCH_EXTENSION_NAME={name}",
@@ -76,7 +79,7 @@ class _Launch:
     def __init__(self, run):
         self._run = run
 
-    def launchRaw(self, blockSize, gridSize):  # noqa: N802, N803
+    def launchRaw(self, blockSize, gridSize):  # noqa: N803
         return self._run(blockSize, gridSize)
 
 
@@ -130,9 +133,7 @@ def _wrapped(module):
 
             return run
 
-        derivatives = [
-            _Wrapped(taking(getattr(module, d)), names) if d else None for d in (fwd, bwd)
-        ]
+        derivatives = [_Wrapped(taking(getattr(module, d)), names) if d else None for d in (fwd, bwd)]
         attributes[name] = _Wrapped(taking(getattr(module, name)), names, *derivatives)
     if hasattr(module, "__typeinfo__DiffTensorView"):
         attributes["DiffTensorView"] = tuple
