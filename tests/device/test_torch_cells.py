@@ -13,6 +13,7 @@ import slanglab
 from slanglab.errors import SlangLabError
 from slanglab.torch.entry_points import machine
 from slanglab.torch.entry_points.machine import Missing
+from slanglab.torch.entry_points.session import TorchCells
 
 LACKING = (Missing("there is no CUDA", "buy a GPU"),)
 
@@ -22,10 +23,8 @@ def _no_cuda(monkeypatch):
     """Without CUDA, wherever the tests run, and without the import of PyTorch that asking takes."""
     monkeypatch.setattr(machine, "missing", lambda: LACKING)
     monkeypatch.setattr(machine, "versions", lambda: {"for": "tests"})
-    yield
-    cells = slanglab.current().torch_cells
-    for cell in cells.cells():
-        cells.forget(cell.key)
+    lab = slanglab.current()
+    monkeypatch.setattr(lab, "torch_cells", TorchCells(lab.roots, lab.cells.cell))
 
 
 def torch_cell(shell, text, name="", **kwargs):
@@ -176,6 +175,34 @@ def test_entry_points_of_an_imported_cell_are_offered(shell):
     assert set(slanglab.torch.generated(shell["user"]).offered) == {"one", "square_fwd", "square_bwd"}
 
 
+def test_an_ordinary_cell_with_a_file_an_include_and_a_cell_of_its_own(shell, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "filed.slang").write_text("float filed(float x) { return x * 3; }\n")
+    (tmp_path / "included.slang").write_text("float included(float x) { return x * 5; }\n")
+    shell.run("%%slang base\nfloat base_of(float x) { return x * 7; }")
+    shell.run(
+        '# one line more\n%%slang library\nimport base;\nimport filed;\n#include "included.slang"\n'
+        "float twice(float x) { return filed(x) + included(x) + base_of(x); }"
+    )
+    torch_cell(shell, USER, "user")
+    kernels = slanglab.torch.generated(shell["user"]).kernels
+    assert all(f"{n}.0f" in kernels for n in (3, 5, 7))
+    assert "base" not in shell.run("%slang").text.split("for PyTorch:")[1].split("\n")[0]
+
+
+def test_a_cell_is_built_once_what_was_missing_is_there(shell, monkeypatch):
+    from slanglab.torch.entry_points import compiler
+
+    torch_cell(shell, texts.SQUARE, "square")
+    held = shell["square"]
+    monkeypatch.setattr(machine, "missing", lambda: ())
+    monkeypatch.setattr(compiler.TorchCompiler, "_library", lambda *_: type("built", (), {}))
+    said = torch_cell(shell, texts.SQUARE, "square").text
+    assert "not built" not in said
+    assert "not built" not in repr(held)
+    assert "unchanged" in torch_cell(shell, texts.SQUARE, "square").text
+
+
 def test_imports_that_cannot_be(shell):
     said = torch_cell(shell, "import slangpy;\n" + texts.SQUARE, "square", fails=True).text
     assert "has no `slangpy`" in said
@@ -191,10 +218,16 @@ def test_imports_that_cannot_be(shell):
     assert "outside" in said
 
 
-def test_an_error_in_an_ordinary_cell_that_is_imported(shell):
-    shell.run(f"%%slang library\nimport slangpy;\n{LIBRARY}")
+def test_an_ordinary_cell_that_is_not_for_cuda_cannot_be_imported(shell):
+    shell.run(f"%%slang library\n{LIBRARY}")
+    torch_cell(shell, USER, "user")
+    shell.run(f"# above\n%%slang library\n\nimport slangpy;\n{LIBRARY}")
     said = torch_cell(shell, USER, "user", fails=True).text
-    assert "library" in said
+    assert "line 4" in said
+    assert "has no `slangpy`" in said
+    shell.run("%slang forget library")
+    assert "no cell, file or library is called 'library'" in torch_cell(shell, USER, "user", fails=True).text
+    assert dir(shell["user"]) == ["go"]
 
 
 def test_macros_and_includes(shell, tmp_path, monkeypatch):

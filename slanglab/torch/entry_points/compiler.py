@@ -15,7 +15,6 @@ from slanglab import children, progress
 from slanglab.cells.compiler import without_version
 from slanglab.cells.resolve import MAIN
 from slanglab.cells.versions import CompileError, Unit
-from slanglab.errors import SlangLabError
 from slanglab.text import diagnostics
 from slanglab.text.diagnostics import Diagnostic, SourceText
 from slanglab.text.imports import rewrite_imports
@@ -31,6 +30,7 @@ __all__ = ["TorchCompiler", "TorchProgram"]
 
 _WORKER = "slanglab.torch.entry_points.worker"
 _ASCII = re.compile(r"[^A-Za-z0-9_]")
+_NUMBERED = re.compile(r"^cell_\d+$")
 _KERNEL_ARGUMENT = "no_diff vector<uint,3>"
 
 
@@ -125,7 +125,8 @@ class TorchCompiler:
 
     def _source(self, internal: str, unit: Unit, renames: Mapping[str, str]) -> _Source:
         """Make a unit's file, and note its text for messages."""
-        stem = _stem(without_version(internal))
+        # What has no name of its own is numbered in each session, which its content is not to depend on.
+        stem = _stem(_NUMBERED.sub("cell", without_version(internal)))
         imported = {written: self._made[renames[key]] for written, key in unit.imports if key in renames}
         text = rewrite_imports(unit.text, {w: s.stem for w, s in imported.items()}).text
         self._shown[stem] = SourceText(unit.label, tuple(unit.shown.split("\n")))
@@ -212,7 +213,8 @@ def _child(job: str, file: Path, label: str) -> dict[str, Any]:
     try:
         child = children.start(_WORKER, options)
     except OSError as error:
-        raise SlangLabError(f"no process can be started to compile {label}: {error}") from error
+        why = f"no process can be started to compile it: {error}"
+        raise CompileError(label, [Diagnostic("error", "", why)]) from error
     answer = bytearray()
     ended = threading.Event()
 

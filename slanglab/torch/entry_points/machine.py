@@ -12,6 +12,8 @@ from pathlib import Path
 
 __all__ = ["Missing", "missing", "versions"]
 
+_GET_TORCH = "install a build of PyTorch for CUDA, and restart Python"
+
 
 @dataclass(frozen=True)
 class Missing:
@@ -33,7 +35,7 @@ def missing() -> tuple[Missing, ...]:
     """Return what is missing, in the order in which to mend it; empty where cells can be built and run."""
     found = []
     if not _has("torch"):
-        found.append(Missing("PyTorch is not installed", "install a build of PyTorch for CUDA"))
+        found.append(Missing("PyTorch is not installed", _GET_TORCH))
     elif reason := _without_cuda() if _has("slangtorch") else _built_without_cuda(_version("torch")):
         found.append(reason)
     if not _has("slangtorch"):
@@ -78,7 +80,7 @@ def _without_cuda() -> Missing | None:
     try:
         import torch
     except (ImportError, OSError) as error:
-        return Missing(f"PyTorch cannot be imported ({error})", "install a build of PyTorch for CUDA")
+        return Missing(f"PyTorch cannot be imported ({error})", _GET_TORCH)
     if torch.version.cuda is None:
         return _built_without_cuda(f"{torch.__version__}".partition("+")[0] + "+cpu")
     if not torch.cuda.is_available():
@@ -90,7 +92,7 @@ def _built_without_cuda(version: str) -> Missing | None:
     """Tell from a version alone, which does not take the seconds of an import."""
     if not version.endswith("+cpu"):
         return None
-    return Missing(f"this PyTorch ({version}) is built without CUDA", "install a build of PyTorch for CUDA")
+    return Missing(f"this PyTorch ({version}) is built without CUDA", _GET_TORCH)
 
 
 def _capabilities() -> str:

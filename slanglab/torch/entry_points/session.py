@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from slanglab.cells.graph import CellGraph
 from slanglab.cells.report import CellReport, FunctionRow, ParameterRow
+from slanglab.cells.resolve import file_key
 from slanglab.cells.session import Request
 from slanglab.cells.units import Pasted, UnitMaker, placed
 from slanglab.cells.versions import Cell, CompileError, Outcome, Unit
@@ -20,6 +21,7 @@ from slanglab.errors import SlangLabError
 from slanglab.text import source, symbols
 from slanglab.text.diagnostics import Diagnostic, SourceText
 from slanglab.text.lint import lint
+from slanglab.torch.entry_points import machine
 from slanglab.torch.entry_points.compiler import TorchCompiler, TorchProgram
 from slanglab.torch.entry_points.generated import Generated
 from slanglab.torch.entry_points.messages import shifted
@@ -61,6 +63,8 @@ class TorchCells:
         self._graph: CellGraph[TorchProgram] = CellGraph(TorchCompiler())
         self._ordinary = ordinary
         self._borrowed: set[str] = set()
+        self._first: dict[str, int] = {}
+        """The number of the first line of each text, by its label."""
         self._roots = roots
         self._unnamed: dict[str, str] = {}
         self._serial = itertools.count(1)
@@ -89,14 +93,14 @@ class TorchCells:
 
     # ----- running a cell -----
 
-    def run(self, request: Request, base: Path | None = None) -> TorchRan:
+    def run(self, request: Request, file: Path | None = None) -> TorchRan:
         """Run a cell.
 
         Parameters
         ----------
         request : Request
-        base : Path, optional
-            The folder of a file, which its imports start from.
+        file : Path, optional
+            The file that the text is of.
 
         Raises
         ------
@@ -115,17 +119,21 @@ class TorchCells:
         label = request.label or name or "the cell"
         text, complaints = source.clean(request.text)
         parsed = symbols.outline(text)
-        key = name or self._key_of_unnamed(request, parsed)
+        key = name or (file_key(file) if file is not None else self._key_of_unnamed(request, parsed))
         shown = SourceText(label, tuple(text.split("\n")))
         try:
             if any(d.severity == "error" for d in complaints):
                 raise self._refused(key, request, text, label, complaints)
-            self._borrow(parsed, ())
-            unit, found = self._unit(key, request, text, parsed, label, base)
+            complaints = [*complaints, *(d for i in parsed.imports for d in self._borrow(i.name))]
+            if any(d.severity == "error" for d in complaints):
+                raise self._refused(key, request, text, label, complaints)
+            unit, found = self._unit(
+                key, request, text, parsed, label, file.parent if file is not None else None
+            )
             complaints = [*complaints, *found]
             if any(d.severity == "error" for d in found):
                 raise self._refused(key, request, text, label, complaints)
-            outcome = self._graph.run(key, unit, named=name is not None)
+            outcome = self._graph.run(key, unit, named=name is not None, because=self._can_be_built(key))
         except CompileError as error:
             told = (
                 error.diagnostics
@@ -144,9 +152,15 @@ class TorchCells:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise SlangLabError(f"{str(path)!r} cannot be read: {error}") from error
-        return self.run(
-            Request(text, label=str(path), identity=f"file {path}", macros=tuple(macros)), path.parent
-        ).module
+        return self.run(Request(text, label=str(path), macros=tuple(macros)), path).module
+
+    def _can_be_built(self, key: str) -> str:
+        """Say why a cell that was not built is to be compiled again: what was missing is there now."""
+        cell = self._graph.get(key)
+        program = cell.good.program if cell is not None and cell.good is not None else None
+        return (
+            "it can be built now" if program is not None and program.missing and not machine.missing() else ""
+        )
 
     def _unit(
         self, key: str, request: Request, text: str, parsed: symbols.Outline, label: str, base: Path | None
@@ -163,26 +177,35 @@ class TorchCells:
         ]
         return unit, found
 
-    def _borrow(self, parsed: symbols.Outline, chain: tuple[str, ...]) -> None:
-        """Bring the ordinary cells that a text imports into the graph: plain Slang serves both."""
-        for imported in parsed.imports:
-            key = imported.name
-            known = self._graph.get(key)
-            if key in chain or (known is not None and key not in self._borrowed):
-                continue
-            cell = self._ordinary(key)
-            standing = cell.standing if cell is not None else None
-            if cell is None or standing is None:
-                continue
-            unit = replace(
-                standing.unit, first_line=1, text=_from_line_one(standing.unit), bounds=False, check=False
-            )
-            self._borrow(symbols.outline(unit.shown), (*chain, key))
-            self._borrowed.add(key)
-            try:
-                self._graph.run(key, unit)
-            except CompileError:
-                continue  # the importer says that it has no version that compiles
+    def _borrow(self, key: str, chain: tuple[str, ...] = ()) -> list[Diagnostic]:
+        """Bring an ordinary cell that a text imports into the graph, with what it imports itself: plain Slang serves both.
+
+        Returns
+        -------
+        list of Diagnostic
+            Why it does not compile for CUDA.
+        """
+        known = self._graph.get(key)
+        if key in chain or (known is not None and key not in self._borrowed):
+            return []
+        cell = self._ordinary(key)
+        standing = cell.standing if cell is not None else None
+        if cell is None or standing is None:
+            if key in self._borrowed:
+                self._borrowed.discard(key)
+                self._graph.forget(key)
+            return []
+        found = [d for _, other in standing.unit.imports for d in self._borrow(other, (*chain, key))]
+        unit = replace(
+            standing.unit, first_line=1, text=_from_line_one(standing.unit), bounds=False, check=False
+        )
+        self._borrowed.add(key)
+        self._first[unit.label] = standing.unit.first_line
+        try:
+            self._graph.run(key, unit, named=cell.named)
+        except CompileError as error:
+            found += [d.with_hint(_LIBRARY_HINT) if _is_of_slangpy(d) else d for d in error.diagnostics]
+        return found
 
     def _key_of_unnamed(self, request: Request, parsed: symbols.Outline) -> str:
         identity = request.identity or "declares " + ",".join(sorted(f.qualified for f in parsed.functions))
@@ -201,8 +224,8 @@ class TorchCells:
 
     def _told(self, found: Iterable[Diagnostic], shown: SourceText, request: Request) -> list[Diagnostic]:
         """Return messages with their places, in the numbers of the notebook."""
-        first = {shown.cell: request.first_line}
-        return [shifted(placed(d, shown), first) for d in found]
+        self._first[shown.cell] = request.first_line
+        return [shifted(placed(d, shown), self._first) for d in found]
 
     def _reported(self, error: CompileError, key: str, started: float) -> CompileError:
         cell = self._graph.get(key)
@@ -272,7 +295,8 @@ def _from_line_one(unit: Unit) -> str:
 
 
 def _is_of_slangpy(diagnostic: Diagnostic) -> bool:
-    return any(f"'{word}" in diagnostic.text for word in ("slangpy", "sgl.", "slanglab"))
+    said = diagnostic.text or diagnostic.title
+    return any(f"'{word}" in said for word in ("slangpy", "sgl", "slanglab"))
 
 
 def _notes(program: TorchProgram) -> list[Diagnostic]:
