@@ -151,15 +151,16 @@ def _torch_row(lab: Lab, cell: Cell[TorchProgram]) -> tuple[str, str, str, str, 
     )
 
 
-def _code(lab: Lab, words: list[str], _line: str) -> None:
+def _code(lab: Lab, words: list[str], line: str) -> None:
     found = {c.key if c.named else c.latest.label: c for c in lab.torch_cells.cells() if c.good is not None}
-    if len(words) != 1:
+    if not words:
         raise UsageError("%slang code takes the name of one --torch cell")
-    cell = found.get(words[0])
+    name = line.split(None, 1)[1].strip()  # a file's path may hold spaces
+    cell = found.get(name)
     if cell is None or cell.good is None:
         hint = f"there are {', '.join(found)}" if found else "start one with `%%slang --torch NAME`"
-        raise SlangLabError(f"there is no --torch cell called {words[0]!r} that compiles", hint=hint)
-    code = replace(cell.good.program.generated, name=words[0])
+        raise SlangLabError(f"there is no --torch cell called {name!r} that compiles", hint=hint)
+    code = replace(cell.good.program.generated, name=name)
     display({"text/html": code_view.html(code), "text/plain": code_view.text(code)}, raw=True)  # type: ignore[no-untyped-call]
 
 

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 __all__ = ["generated", "load"]
 
-_HOME = {
+_HOMES = {
     "generated": "slanglab.torch.entry_points.session",
     "load": "slanglab.torch.entry_points.session",
 }
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
+    home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'slanglab.torch' has no attribute {name!r}")
     value = getattr(importlib.import_module(home), name)
@@ -29,4 +29,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME])
+    return sorted([*globals(), *_HOMES])

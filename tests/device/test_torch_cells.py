@@ -249,6 +249,15 @@ def test_macros_and_includes(shell, tmp_path, monkeypatch):
     assert "41.5f" in slanglab.torch.generated(shell["user"]).kernels
 
 
+def test_what_a_macro_leaves_out_is_not_offered(shell):
+    text = f"#ifdef MORE\n{texts.SQUARE_BWD_KERNEL}{texts.SQUARE_BWD}#endif\n"
+    text = texts.SQUARE_BACKWARD + texts.SQUARE_FWD_KERNEL + texts.SQUARE_FWD + text
+    torch_cell(shell, text, "square")
+    assert dir(shell["square"]) == ["square_fwd"]
+    shell.run(f"%%slang --torch square -D MORE\n{text}")
+    assert dir(shell["square"]) == ["square", "square_bwd", "square_fwd"]
+
+
 def test_a_file(shell, tmp_path):
     file = tmp_path / "square.slang"
     file.write_text(texts.SQUARE)

@@ -244,8 +244,10 @@ def test_tensors_on_several_devices_are_named():
     a = torch.ones(3)
     with torch.device("meta"):
         elsewhere = torch.ones(3)
-    assert staging.place([("a", a), ("b", [elsewhere])], "f") == torch.device("meta")
+    with pytest.raises(ArgumentError, match=r"`b` is on meta, and --torch cells run on CUDA"):
+        staging.place([("a", a), ("b", [elsewhere])], "f")
     on_gpu = _Elsewhere()
+    assert staging.place([("a", a), ("b", on_gpu)], "f") == torch.device("cuda", 1)
     with pytest.raises(
         ArgumentError, match=r"f: its tensors are on several devices: `b` on meta, `c` on cuda:1"
     ):
@@ -370,6 +372,13 @@ def test_what_a_launch_changes_autograd_knows(kernels):
     kernels.scale(torch.ones(2), saved, (2.0, 0.0), (0.0, 0.0, 0.0)).launchRaw(**ONE)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.sum().backward()
+
+
+def test_a_launch_in_inference_mode(kernels):
+    with torch.inference_mode():
+        y = torch.zeros(2)
+        kernels.cube(torch.tensor([1.0, 2.0]), y).launchRaw(**ONE)
+        assert y.tolist() == [1.0, 8.0]
 
 
 @pytest.mark.parametrize(

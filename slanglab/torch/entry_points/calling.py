@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -131,8 +132,16 @@ def kernel_call(
         getattr(wrapped, mode) if mode else wrapped,
         None if mode else getattr(wrapped, "bwd_wrapped_fn", None),
         _bound(shown, function.parameters, args, kwargs),
-        lambda: uses(program.sources, function.function),
+        lambda: _uses(name, program),
     )
+
+
+def _uses(name: str, program: TorchProgram) -> dict[str, Use]:
+    """Return what a kernel does with its tensors, read from its text once."""
+    found = program.uses.get(name)
+    if found is None:
+        found = program.uses[name] = uses(program.sources, program.callables[name].function)
+    return found
 
 
 class Launch:
@@ -203,6 +212,8 @@ class Launch:
         for name, use in self._uses().items():
             if use.writes or not use.known:
                 for tensor in staging.tensors_of(self._values[name]):
+                    if tensor.is_inference():
+                        continue  # autograd does not follow those
                     torch.autograd.graph.increment_version(tensor)
 
     def _is_followed(self) -> bool:
@@ -255,17 +266,11 @@ class Launch:
         return f"<{self._shown} with its arguments, to be launched: .launchRaw(blockSize=(x, y, z), gridSize=(x, y, z))>"
 
     def __del__(self) -> None:
-        if not self._launched and not _finishing():
+        if not self._launched and not sys.is_finalizing():
             warnings.warn(
                 f"{self._shown} was called and not launched: .launchRaw(blockSize=…, gridSize=…) runs it",
                 stacklevel=2,
             )
-
-
-def _finishing() -> bool:
-    import sys
-
-    return sys is None or sys.is_finalizing()
 
 
 def _sizes(shown: str, block: Sequence[int], grid: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -321,12 +326,12 @@ def _guarded(shown: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: Any) -> Any:
         try:
             return function(*args)
-        except (SlangLabError, KeyboardInterrupt):
+        except SlangLabError:
             raise
         except Exception as error:
             text = str(error).strip()
             hint = next((h for pattern, h in _REASONS if pattern.search(text)), None)
             first = next((line for line in text.split("\n") if line.strip()), type(error).__name__)
-            raise SlangLabError(f"{shown}: {first[:400]}", hint=hint, details=None) from error
+            raise SlangLabError(f"{shown}: {first[:400]}", hint=hint) from error
 
     return run

@@ -25,6 +25,7 @@ from slanglab.torch.entry_points.generated import Generated
 from slanglab.torch.entry_points.machine import Missing
 from slanglab.torch.entry_points.messages import build_messages
 from slanglab.torch.entry_points.signatures import Callable_, Pair, callables, pairs
+from slanglab.torch.entry_points.writes import Use
 
 __all__ = ["TorchCompiler", "TorchProgram"]
 
@@ -55,6 +56,8 @@ class TorchProgram:
         slangtorch's module; None where it could not be built.
     missing : tuple of Missing
         What the build lacked.
+    uses : dict of str to dict of str to Use
+        What kernels do with their tensors, as far as it was asked.
     """
 
     outline: Outline
@@ -65,6 +68,7 @@ class TorchProgram:
     unpaired: Mapping[str, str]
     library: Any = None
     missing: tuple[Missing, ...] = ()
+    uses: dict[str, dict[str, Use]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -109,12 +113,14 @@ class TorchCompiler:
             raise CompileError(unit.label, found or [Diagnostic("error", "", "Slang refuses this text")])
         library = None if lacking else self._library(entry, unit)
         parsed = [o for _, o in source.texts]
-        called = callables(parsed)
+        generated = Generated(texts["cuda"], texts["host"], unit.label)
+        # The outlines hold every branch of an `#if`; Slang has seen the one that counts.
+        called = {n: c for n, c in callables(parsed).items() if n in generated.offered}
         matched, unmatched = pairs(called, parsed)
         program = TorchProgram(
             parsed[0],
             source.texts,
-            Generated(texts["cuda"], texts["host"], unit.label),
+            generated,
             called,
             matched,
             unmatched,

@@ -71,7 +71,7 @@ def _placed(match: re.Match[str], sources: Callable[[str], SourceText | None]) -
     return Diagnostic(
         severity,
         "nvcc",
-        "nvcc refuses what Slang wrote for this line",
+        "refuses what Slang wrote for this line",
         said,
         source.cell,
         line,
@@ -82,7 +82,7 @@ def _placed(match: re.Match[str], sources: Callable[[str], SourceText | None]) -
 
 
 def _error(title: str, text: str, hint: str) -> Diagnostic:
-    return Diagnostic("error", "build", title, _short(text), hint=hint)
+    return Diagnostic("error", "", title, _short(text), hint=hint)
 
 
 def _short(text: str) -> str:

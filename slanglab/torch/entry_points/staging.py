@@ -66,7 +66,12 @@ def place(given: Sequence[tuple[str, object]], shown: str) -> torch.device:
             f"{shown}: its tensors are on several devices: {places}",
             hint="move them to one with `.to(device)`",
         )
-    return next(iter(found), None) or default_device()
+    device, name = next(iter(found.items()), (None, ""))
+    if device is not None and device.type != "cuda":
+        raise ArgumentError(
+            f"{shown}: `{name}` is on {device}, and --torch cells run on CUDA", hint=f"pass `{name}.cuda()`"
+        )
+    return device or default_device()
 
 
 def default_device() -> torch.device:
