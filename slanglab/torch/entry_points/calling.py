@@ -81,6 +81,8 @@ def _bound(
 ) -> dict[str, Any]:
     """Return the arguments by name, in the order of the parameters."""
     names = [p.name for p in parameters]
+    if len(args) == len(names) and not kwargs:
+        return dict(zip(names, args, strict=True))
     takes = ", ".join(f"{p.type} {p.name}" for p in parameters) or "nothing"
     if len(args) > len(names):
         raise ArgumentError(

@@ -44,7 +44,8 @@ class TorchAccess:
 
     def own(self, name: str) -> Any:
         """Return the function called `name`, or None."""
-        return TorchFunction(self, name) if name in self.names() else None
+        program = self.version().program
+        return TorchFunction(self, name) if name in program.pairs or name in program.callables else None
 
     def lookup(self, name: str) -> Any:
         """Return a function, or a type that slangtorch offers (`DiffTensorView`, structs of kernels); None for another name."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from slanglab.text.outline import Function, Outline, Parameter, Struct
@@ -215,6 +216,7 @@ def is_view(kind: str) -> bool:
     return _VIEW.fullmatch(kind.strip()) is not None
 
 
+@lru_cache(maxsize=1024)
 def element(kind: str) -> str | None:
     """Return the element type of a tensor parameter, None for another parameter; `DiffTensorView` alone is of float."""
     kind = kind.strip()

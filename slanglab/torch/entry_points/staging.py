@@ -28,6 +28,8 @@ def tensors_of(value: object) -> list[torch.Tensor]:
     """Return the tensors in a value: itself, or those in tuples, lists and dicts."""
     if isinstance(value, torch.Tensor):
         return [value]
+    if isinstance(value, (int, float)):
+        return []
     if isinstance(value, Mapping):
         return [t for v in value.values() for t in tensors_of(v)]
     if isinstance(value, (tuple, list)):
@@ -82,6 +84,15 @@ def default_device() -> torch.device:
 def fitted(tensor: torch.Tensor, kind: str | None, device: torch.device) -> torch.Tensor:
     """Return a tensor on a device, of a parameter's type, its elements apart; itself where it is so. Autograd follows."""
     dtype = DTYPES.get(kind or "", tensor.dtype)
+    if (
+        tensor.device == device
+        and tensor.dtype == dtype
+        and tensor.is_contiguous()
+        and 0 not in tensor.stride()
+        and not tensor.is_conj()
+        and not tensor.is_neg()
+    ):
+        return tensor
     moved = tensor.to(device=device, dtype=dtype)
     if moved.is_conj() or moved.is_neg():
         moved = moved.resolve_conj().resolve_neg()
