@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         tensor,
         zeros,
     )
+    from slanglab.tensors.dlpack import from_dlpack
     from slanglab.tensors.summary import summary
     from slanglab.widgets.explorer import Explorer, explore
     from slanglab.widgets.flow import Flow, flow
@@ -55,6 +56,7 @@ __all__ = [
     "empty",
     "explore",
     "flow",
+    "from_dlpack",
     "full",
     "gradcheck",
     "inspect",
@@ -103,6 +105,7 @@ _HOMES = {
         "tensor",
         "zeros",
     ),
+    "slanglab.tensors.dlpack": ("from_dlpack",),
     "slanglab.tensors.summary": ("summary",),
     "slanglab.widgets.explorer": ("Explorer", "explore"),
     "slanglab.widgets.flow": ("Flow", "flow"),

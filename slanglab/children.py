@@ -131,6 +131,14 @@ class Child:
                 del self._waiting[:taken]
             return True
 
+    def close_input(self) -> None:
+        """End what the child reads; it is to leave then by itself."""
+        with self._lock:
+            self._waiting.clear()
+            if self._process.stdin is not None:
+                with contextlib.suppress(OSError):
+                    self._process.stdin.close()
+
     def read(self, count: int) -> bytes:
         """Wait for `count` bytes and return them; fewer at the end of the output, which comes when the child goes."""
         stream = self._process.stdout
@@ -195,11 +203,7 @@ class Child:
             return
         self._killed = True
         self._process.kill()
-        with self._lock:
-            self._waiting.clear()
-            if self._process.stdin is not None:
-                with contextlib.suppress(OSError):
-                    self._process.stdin.close()
+        self.close_input()
         _keeper.bury(self)
 
     def end_of_output(self) -> None:

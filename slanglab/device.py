@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import slangpy as spy
 
@@ -90,6 +92,16 @@ def slang_session(device: spy.Device, modules: Path | None) -> spy.SlangSession:
 
 
 def _open_with(backend: str, modules: Path | None, shaders: Path | None) -> spy.Device:
+    shared = cuda.torchs() if backend in ("vulkan", "d3d12") else None
+    if shared is not None:
+        # Beside torch with CUDA, memory can be shared with it, if the adapter is a GPU of CUDA's.
+        with contextlib.suppress(RuntimeError):
+            return _made(backend, modules, shaders, enable_cuda_interop=True, existing_device_handles=shared)
+    given = cuda.handles() if backend == "cuda" else None
+    return _made(backend, modules, shaders, existing_device_handles=given)
+
+
+def _made(backend: str, modules: Path | None, shaders: Path | None, **shared: Any) -> spy.Device:
     return spy.Device(
         type=getattr(spy.DeviceType, backend),
         # Hot reload watches folders that cells do not have, and one bad reload invalidates every module.
@@ -98,7 +110,7 @@ def _open_with(backend: str, modules: Path | None, shaders: Path | None) -> spy.
         compiler_options={"include_paths": [spy.SHADER_PATH]},
         module_cache_path=modules,
         shader_cache_path=shaders,
-        existing_device_handles=cuda.handles() if backend == "cuda" else None,
+        **shared,
     )
 
 

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, ParamSpec, Protocol, TypeVar
 
-__all__ = ["There", "by_engine", "by_value", "send_to"]
+__all__ = ["There", "by_engine", "by_value", "is_sent", "send_to"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,6 +31,11 @@ def send_to(there: There | None) -> None:
     """Send what is marked `by_engine` there from now on; None brings it back."""
     global _there
     _there = there
+
+
+def is_sent() -> bool:
+    """Tell whether what is marked `by_engine` runs elsewhere now."""
+    return _there is not None
 
 
 def by_engine(function: Callable[P, R]) -> Callable[P, R]:

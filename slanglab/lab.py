@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import slangpy as spy
 
@@ -19,6 +20,7 @@ from slanglab.cells.versions import CompileError
 from slanglab.engine import building, printing
 from slanglab.engine.control import Control, Policy
 from slanglab.engine.runs import Run
+from slanglab.engine.target import Target
 from slanglab.log import LogCapture
 from slanglab.memory import give_back
 from slanglab.settings import Settings
@@ -48,6 +50,7 @@ class Lab:
         self.succession = Succession(self._suspend, self._replace)
         self.succession.holders.append(inspector.let_go)
         self.control = Control(Policy.of(self.settings))
+        self.control.foreign = _with_torch
         guard.switch(self.settings["guard"] == "on")
         self.cells = CellSession(
             lambda: self.device,
@@ -288,6 +291,13 @@ def _told() -> Iterator[None]:
         if error.report is not None:
             error.details = report.text(error.report)
         raise
+
+
+def _with_torch(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Make a call with torch tensors: the first one loads what that takes."""
+    from slanglab.torch import bridge
+
+    return bridge.call(target, args, kwargs)
 
 
 _lock = threading.Lock()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import slangpy as spy
 
-__all__ = ["describe_value", "is_torch", "name_dtype"]
+__all__ = ["describe_value", "holds_torch", "is_torch", "name_dtype"]
 
 
 def describe_value(value: object) -> str:
@@ -37,3 +39,22 @@ def name_dtype(dtype: np.dtype[Any]) -> str:
 def is_torch(value: object) -> bool:
     """Tell whether a value is a torch tensor, without importing torch."""
     return type(value).__module__.split(".", 1)[0] == "torch" and hasattr(value, "requires_grad")
+
+
+def holds_torch(args: Iterable[object], kwargs: Mapping[str, object]) -> bool:
+    """Tell whether there is a torch tensor among the arguments of a call, inside of dicts and lists too."""
+    torch = sys.modules.get("torch")
+    kind = getattr(torch, "Tensor", None)  # none as well while torch is being imported
+    return kind is not None and (_holds(args, kind) or (bool(kwargs) and _holds(kwargs.values(), kind)))
+
+
+def _holds(values: Iterable[object], kind: type) -> bool:
+    for value in values:
+        if isinstance(value, kind):
+            return True
+        if type(value) is dict:
+            if _holds(value.values(), kind):
+                return True
+        elif type(value) in (list, tuple) and _holds(value, kind):  # type: ignore[arg-type]  # they are iterable
+            return True
+    return False

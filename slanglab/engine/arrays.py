@@ -22,7 +22,7 @@ from slanglab.messages.slangpys import unresolved, unsupported
 from slanglab.tensors.create import from_array
 from slanglab.values import describe_value, is_torch
 
-__all__ = ["Converter", "contiguous"]
+__all__ = ["Converter", "contiguous", "element_type"]
 
 _AGAIN = "make it again on the current device: `slanglab.tensor(array)`"
 
@@ -275,7 +275,7 @@ class Converter:
             return array if spec.writes else contiguous(array, array.dtype)
         if array.ndim == 0 and spec.kind == "scalar" and not spec.writes:
             return self.convert(array.item(), spec, where)
-        self._check_shape(array, spec, where, shown)
+        self.check_shape(array, spec, where, shown)
         ready = self._as_dtype(array, spec, where, shown)
         if array.size == 0:
             self.empty = True
@@ -285,12 +285,19 @@ class Converter:
             self._copy_back(array, lambda: ready, spec, where, shown, given is None)
         return ready
 
-    def _check_shape(self, array: Any, spec: Parameter, where: str, shown: object) -> None:
-        self._check_element(array.shape, spec, where, shown)
+    def check_shape(self, array: Any, spec: Parameter, where: str, shown: object = None) -> None:
+        """Check that the last axes of an array, numpy's or torch's, make what the parameter takes.
+
+        Raises
+        ------
+        ArgumentError
+        """
+        given = array if shown is None else shown
+        self._check_element(tuple(array.shape), spec, where, given)
         axes = array.ndim - len(spec.element_shape)
         if spec.kind == "tensor" and axes < spec.dims:
             raise self.refuse(
-                spec, shown, f"has {axes} dimensions, but {spec.type} has {spec.dims}", where=where
+                spec, given, f"has {axes} dimensions, but {spec.type} has {spec.dims}", where=where
             )
 
     def _check_element(self, shape: tuple[int, ...], spec: Parameter, where: str, shown: object) -> None:
@@ -350,7 +357,7 @@ class Converter:
     def _upload(self, array: Any, ready: Any, spec: Parameter, where: str, is_users: bool) -> Any:
         """Make a tensor of an array, for parameters that take nothing else, and for bool, which slangpy stores in 4 bytes."""
         rank = len(spec.element_shape)
-        element = spec.type if spec.kind != "tensor" else _element_type(spec)
+        element = spec.type if spec.kind != "tensor" else element_type(spec)
         tensor = from_array(self.device, ready, element, rank)
         if spec.writes:
             self._copy_back(array, tensor.to_numpy, spec, where, array, is_users)
@@ -382,7 +389,7 @@ def _is_slangpys(value: object) -> bool:
     return type(value).__module__.split(".", 1)[0] == "slangpy"
 
 
-def _element_type(spec: Parameter) -> str:
+def element_type(spec: Parameter) -> str:
     """Return the element type in `Tensor<T, n>` and its relatives."""
     inside = spec.type[spec.type.index("<") + 1 : spec.type.rindex(">")]
     return inside.rsplit(",", 1)[0].strip()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
@@ -67,12 +67,15 @@ class Control:
     last : tuple or None
         (trace, seconds, args, kwargs) of the last call: it is set at every call, so it only holds references. The arguments are those
         of a call that went the short way, small ones; else there are none.
+    foreign : callable or None
+        Makes a call, given as (target, args, kwargs), that has torch tensors among its arguments.
     """
 
-    __slots__ = ("__weakref__", "_policy", "last", "plain")
+    __slots__ = ("__weakref__", "_policy", "foreign", "last", "plain")
 
     def __init__(self, policy: Policy | None = None) -> None:
         self.last: tuple[Trace, float, tuple[Any, ...], Mapping[str, Any]] | None = None
+        self.foreign: Callable[[Any, tuple[Any, ...], Mapping[str, Any]], Any] | None = None
         self.policy = policy or Policy()
         _controls.add(self)
 

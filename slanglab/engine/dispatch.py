@@ -28,11 +28,26 @@ from slanglab.errors import CallError, SlangLabError
 from slanglab.guard import KernelRefusedError
 from slanglab.messages import call_errors
 from slanglab.tensors import writes
+from slanglab.values import holds_torch
 
-__all__ = ["GradientWarning", "Target", "ValueWarning", "append_to", "call", "explained", "run"]
+__all__ = [
+    "GradientWarning",
+    "Said",
+    "Target",
+    "ValueWarning",
+    "append_to",
+    "call",
+    "explained",
+    "made",
+    "run",
+]
 
-_TO_THE_USER = 4
+_TO_THE_USER = 3
 """Frames between a warning and the line that called, by way of the function proxy."""
+
+
+_FEW = 2048
+"""Elements of a gradient that make no large call."""
 
 
 class ValueWarning(UserWarning):
@@ -43,6 +58,10 @@ class GradientWarning(UserWarning):
     """A gradient that differs from the difference quotient, or that cannot be what was meant."""
 
 
+Said = tuple[type[UserWarning], str]
+"""A warning that is to be given."""
+
+
 def call(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Call `target` and return what slangpy returns: a number, a tensor, or what `_result` asks for.
 
@@ -51,23 +70,56 @@ def call(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> An
     CallError
         When the call is refused, by SlangLab or by slangpy; the message is short and names the argument.
     """
+    foreign = target.control.foreign
+    if foreign is not None and holds_torch(args, kwargs):
+        return foreign(target, args, kwargs)
+    result, said = made(target, args, kwargs)
+    for category, text in said:
+        warnings.warn(text, category, stacklevel=_TO_THE_USER)
+    return result
+
+
+def made(
+    target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any], fresh: Sequence[Any] = ()
+) -> tuple[Any, Sequence[Said]]:
+    """Make a call, and return what it returns with the warnings that are to be given: (category, text) each.
+
+    Parameters
+    ----------
+    target, args, kwargs
+        The call.
+    fresh : sequence of slangpy.Tensor
+        For a backward call, the gradients that it writes, where they hold anything yet: it leaves them as if they had been zero, and
+        does without reading and clearing them where it can. All of them, or none.
+
+    Raises
+    ------
+    CallError
+    """
     control = target.control
     key = None
     result = MISSED
+    said: Sequence[Said] = ()
     try:
         if control.plain:
             plans = target.plans
-            result = plans.quick(args, kwargs)
+            if fresh and all(g.element_count <= _FEW for g in fresh):
+                # Of few elements clearing costs less than what the kernel of a large call takes longer to launch.
+                for gradient in fresh:
+                    gradient.clear()
+                fresh = ()
+            if not fresh:
+                result = plans.quick(args, kwargs)
             if result is MISSED:
                 key, plan = plans.find(args, kwargs)
                 if plan is not None:
-                    result = plan.run(args, kwargs)
+                    result = plan.run(args, kwargs, fresh)
     except SlangLabError:
         raise
     except Exception as error:
         raise explained(target, args, kwargs, error) from error
     if result is MISSED:
-        result = _call_checked(target, args, kwargs, key)
+        result, said = _call_checked(target, args, kwargs, key, fresh)
     elif target.after is not None:
         printed = target.after()
         if control.last is not None:
@@ -75,7 +127,7 @@ def call(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> An
             control.last = replace(trace, printed=printed), seconds, held, named
     if writes.watched:  # a view follows some tensor, perhaps one of these
         writes.wrote(args, kwargs, result)
-    return result
+    return result, said
 
 
 def explained(
@@ -111,7 +163,9 @@ def _read(target: Target, ready: Prepared, result: Any) -> Any:
     return result
 
 
-def _call_checked(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any], key: Any) -> Any:
+def _call_checked(
+    target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any], key: Any, fresh: Sequence[Any]
+) -> tuple[Any, Sequence[Said]]:
     """Check and convert every argument, then call."""
     check_process()
     started = time.perf_counter()
@@ -125,7 +179,7 @@ def _call_checked(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, An
     spent = building.seconds()
     with _in_place(target, ready) as restored:
         with stopwatch or nullcontext():
-            result = _submit(target, ready, details)
+            result = _submit(target, ready, details, fresh)
         details.compile_ms = (building.seconds() - spent) * 1e3
         seconds = time.perf_counter() - started
         trace = Trace(target.name, target.backward, details, policy.gradients, stopwatch)
@@ -140,12 +194,10 @@ def _call_checked(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, An
         target.plans.keep(key, routes.plan(target, ready, args, kwargs, details))
     for step in ready.converter.after:
         step()
+    said: list[Said] = [(ValueWarning, note) for note in ready.converter.notes]
+    said += [(GradientWarning, text) for text in details.warnings]
     details.warnings[:0] = ready.converter.notes
-    for note in ready.converter.notes:
-        warnings.warn(note, ValueWarning, stacklevel=_TO_THE_USER)
-    for text in details.warnings[len(ready.converter.notes) :]:
-        warnings.warn(text, GradientWarning, stacklevel=_TO_THE_USER)
-    return _read(target, ready, result)
+    return _read(target, ready, result), said
 
 
 def _may_be_planned(target: Target) -> bool:
@@ -153,25 +205,29 @@ def _may_be_planned(target: Target) -> bool:
     return not target.overwrites and not (target.backward and target.check_always)
 
 
-def _submit(target: Target, ready: Prepared, details: Details) -> Any:
+def _submit(target: Target, ready: Prepared, details: Details, fresh: Sequence[Any] = ()) -> Any:
     """Run the kernel, or make what a call over no elements returns."""
     if ready.converter.empty:
         shape = empty.call_shape(target.name, target.parameters, ready.values)
         if 0 in shape:
             details.path = "none"
+            for gradient in fresh:
+                gradient.clear()
             if target.backward:
                 return None
             wanted = ready.result if ready.result is not None else target.returned
             return empty.result(target.device, target.slang_function, shape, wanted)
-    return _go(target, ready, details)
+    return _go(target, ready, details, fresh=fresh)
 
 
-def _go(target: Target, ready: Prepared, details: Details, encoder: Any = None) -> Any:
+def _go(
+    target: Target, ready: Prepared, details: Details, encoder: Any = None, fresh: Sequence[Any] = ()
+) -> Any:
     """Run the kernel, or append it to an encoder; whatever fails on the way is an error that says what to do."""
     if any(type(v) is np.ndarray for v in ready.values.values()):
         waiting.before_copy(target.device)
     try:
-        return routes.go(target, ready, details, encoder)
+        return routes.go(target, ready, details, encoder, fresh)
     except KernelRefusedError as error:
         raise refused.explained(target, error) from None
     except SlangLabError:

@@ -23,8 +23,10 @@ __all__ = [
     "clear",
     "frozen",
     "has_gradient",
+    "is_concrete",
     "is_in_place",
     "kernel_key",
+    "receives",
     "with_scratch",
 ]
 
@@ -93,7 +95,8 @@ def _add_key(found: list[str], value: Any, with_gradients: bool) -> None:
             _add_key(found, inner, with_gradients)
 
 
-def _is_concrete(spec: Parameter) -> bool:
+def is_concrete(spec: Parameter) -> bool:
+    """Tell whether a parameter is a `DiffTensor` by its class, which binds a gradient in every call."""
     return spec.type.split("<", 1)[0] in ("DiffTensor", "WDiffTensor", "RWDiffTensor")
 
 
@@ -113,7 +116,7 @@ def check_concrete(function: str, specs: Sequence[Parameter], values: Mapping[st
     """
     for spec in specs:
         value = values.get(spec.name)
-        if _is_concrete(spec) and isinstance(value, spy.Tensor) and not has_gradient(value):
+        if is_concrete(spec) and isinstance(value, spy.Tensor) and not has_gradient(value):
             raise _lacks_gradient(
                 function,
                 spec,
@@ -169,13 +172,13 @@ def check_backward(
         _check_seed(function, result)
     for spec in specs:
         _check_argument(function, spec, values.get(spec.name))
-    received = [values.get(s.name) for s in specs if _receives(s)]
+    received = [values.get(s.name) for s in specs if receives(s)]
     if not any(has_gradient(v) for v in (*received, this)):
-        raise _nothing_receives(function, specs, values)
+        raise _nothingreceives(function, specs, values)
 
 
-def _nothing_receives(function: str, specs: Sequence[Parameter], values: Mapping[str, Any]) -> CallError:
-    could = [s for s in specs if _receives(s)]
+def _nothingreceives(function: str, specs: Sequence[Parameter], values: Mapping[str, Any]) -> CallError:
+    could = [s for s in specs if receives(s)]
     lacking = next((s for s in could if isinstance(values.get(s.name), spy.Tensor)), None)
     if lacking is not None:
         return _lacks_gradient(
@@ -229,7 +232,7 @@ def _check_argument(function: str, spec: Parameter, value: Any) -> None:
         )
 
 
-def _receives(spec: Parameter) -> bool:
+def receives(spec: Parameter) -> bool:
     """Tell whether a backward call writes gradients of what is passed for a parameter.
 
     Reflection calls everything `no_diff` that is not differentiable, tensors among it, whether the text says so or not.
@@ -249,7 +252,7 @@ def is_in_place(spec: Parameter) -> bool:
 def frozen(specs: Sequence[Parameter], values: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the differentiable parameters whose arguments cannot receive a gradient: numbers, arrays, tensors without one."""
     return tuple(
-        s.name for s in specs if _receives(s) and s.kind != "other" and not has_gradient(values.get(s.name))
+        s.name for s in specs if receives(s) and s.kind != "other" and not has_gradient(values.get(s.name))
     )
 
 
@@ -352,7 +355,7 @@ def clear(specs: Sequence[Parameter], values: Mapping[str, Any], result: Any, th
         value = values.get(spec.name)
         if spec.writes:
             _collect(value, seeds, "grad_in")
-        if _receives(spec):
+        if receives(spec):
             _collect(value, found, "grad_out")
     _collect(getattr(this, "_data", None), found, "grad_out")
     done: list[Any] = [*seeds]

@@ -16,7 +16,7 @@ from slanglab.engine.dispatch import Target
 from slanglab.engine.parameters import Parameter
 from slanglab.errors import CallError
 from slanglab.scalars import type_name
-from slanglab.values import describe_value
+from slanglab.values import describe_value, is_torch
 
 __all__ = ["choose"]
 
@@ -52,6 +52,19 @@ def _array_cost(dtype: Any, shape: tuple[int, ...], spec: Parameter) -> int | No
     return None if spec.dtype.kind in "iu" and dtype.kind == "f" else cost + 10
 
 
+def _torch_cost(tensor: Any, spec: Parameter) -> int | None:
+    """Return how far a torch tensor is from a parameter: as an array of its dtype and shape is."""
+    name = str(tensor.dtype).removeprefix("torch.")
+    try:
+        dtype = np.dtype("float32" if name == "bfloat16" else name)
+    except TypeError:  # one that numpy lacks: it is refused when the call is made, by name
+        dtype = np.dtype(np.float32)
+    shape = tuple(tensor.shape)
+    if not shape and spec.kind == "vector":
+        return None
+    return _array_cost(dtype, shape, spec)
+
+
 def _cost(value: Any, spec: Parameter) -> int | None:
     if isinstance(value, (bool, int, float, np.generic)):
         return _scalar_cost(value, spec)
@@ -64,6 +77,8 @@ def _cost(value: Any, spec: Parameter) -> int | None:
             return None
     if isinstance(value, np.ndarray):
         return _array_cost(value.dtype, value.shape, spec)
+    if is_torch(value):
+        return _torch_cost(value, spec)
     if isinstance(value, spy.Tensor):
         element = type_name(value.dtype.full_name)
         if spec.kind == "tensor":

@@ -42,6 +42,7 @@ _LEAST_SHARED = 2**16
 one by one, which takes 120 µs at 2^16."""
 _LEAST_HALF = 2**11
 """The same at most for a backward call with a tensor of halves: as many additions one of its gradients holds."""
+# A backward call with a tensor of doubles is always large: slangpy has no kernel for their gradients.
 _LEAST_SPREAD = 64
 """The same where arrays may be spread over a larger call, each along an axis of its own: one has an axis of length 1, or `.map` is used.
 Without those each shape is the end of the largest one, and the call is as large as that."""
@@ -97,8 +98,8 @@ class Plan:
     reads: bool = False
     uploads: bool = False
 
-    def run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Make a call, and leave what its report needs."""
+    def run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], fresh: Sequence[Any] = ()) -> Any:
+        """Make a call, and leave what its report needs; for `fresh` see `slanglab.engine.routes.go`."""
         if self.uploads:
             self.wait()
         started = time.perf_counter()
@@ -106,10 +107,12 @@ class Plan:
         if self.reads:
             named = {**named, "_result": _Tensor}
         if self.route is None:
+            for gradient in fresh:
+                gradient.clear()
             result = self.node(*positional, **named)
             self.control.last = self.trace, time.perf_counter() - started, args, kwargs
         else:
-            result, trace = self.route.run(positional, named)
+            result, trace = self.route.run(positional, named, fresh)
             self.control.last = trace, time.perf_counter() - started, (), {}
         return result.to_numpy() if self.reads else result
 
@@ -189,13 +192,15 @@ class Plans:
             if shape is None:
                 continue
             if _spreads(shape):
-                return _LEAST_SPREAD
+                limit = min(limit, _LEAST_SPREAD)
             if self._backward and type(value) is _Tensor:
                 limit = min(limit, self._limit_of(value.element_count, get_value_signature(value)))
         return limit
 
     def _limit_of(self, count: int, signature: str) -> int:
         """Return the elements from which a backward call with such a tensor is large."""
+        if "double" in signature:
+            return 1
         if "half" in signature:
             return min(self._limit, _LEAST_HALF)
         return min(self._limit, _LEAST_SHARED) if count == 1 else self._limit
@@ -261,7 +266,7 @@ class Plans:
                 add(kind)
             else:
                 return None
-        add(most >= (_LEAST_SPREAD if spreads else limit))
+        add(most >= (min(_LEAST_SPREAD, limit) if spreads else limit))
         return tuple(found)
 
     def is_large(self, values: Iterable[Any]) -> bool:

@@ -24,7 +24,7 @@ from slanglab.engine.straight import Launch, Straight
 from slanglab.engine.target import Target
 from slanglab.tensors.create import from_array
 
-__all__ = ["Route", "go", "plan"]
+__all__ = ["Route", "go", "plan", "straight_of"]
 
 _PLAIN = "slangpy's own call was asked for (`%slang config path slangpy`)"
 _SMALL = "the call is small"
@@ -33,19 +33,28 @@ _KEPT = 64
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-def go(target: Target, ready: Prepared, details: Details, encoder: Any = None) -> Any:
-    """Run a call that was prepared, or append it to an encoder, and say in `details` how it went."""
+def go(
+    target: Target, ready: Prepared, details: Details, encoder: Any = None, fresh: Sequence[Any] = ()
+) -> Any:
+    """Run a call that was prepared, or append it to an encoder, and say in `details` how it went.
+
+    Of the gradients in `fresh` the contents are anything; the call leaves them as if they had been zero.
+    """
     values, result = ready.values, ready.result
     details.bytes = bytes_of((*values.values(), result), target.backward)
     if ready.bound is None:
         details.reason = "it is an overloaded method"
     elif target.plans.is_large((*values.values(), result)):
         route = _route(target, ready)
-        call = _Call(ready.node, values, result, lambda v: ready.arguments(target, v), ready.this, encoder)
+        call = _Call(
+            ready.node, values, result, lambda v: ready.arguments(target, v), ready.this, encoder, fresh
+        )
         return route.run(call, details)
     else:
         details.reason = _SMALL
-    return _Call(ready.node, values, result, lambda _: ready.arguments(target), None, encoder).submit(values)
+    return _Call(ready.node, values, result, lambda _: ready.arguments(target), None, encoder, fresh).submit(
+        values
+    )
 
 
 def plan(
@@ -90,6 +99,8 @@ class _Call:
         The instance of a method, or None.
     encoder : slangpy.CommandEncoder or None
         What to append the call to.
+    fresh : sequence of slangpy.Tensor
+        Gradients that hold anything yet: all that the call writes, or none.
     """
 
     node: Any
@@ -98,9 +109,12 @@ class _Call:
     arguments: Callable[[Mapping[str, Any]], Arguments]
     this: Any = None
     encoder: Any = None
+    fresh: Sequence[Any] = ()
 
     def submit(self, values: Mapping[str, Any]) -> Any:
-        """Hand the call to slangpy with some values in the place of its own."""
+        """Hand the call to slangpy with some values in the place of its own; its kernels add to gradients, which start at zero."""
+        for gradient in self.fresh:
+            gradient.clear(self.encoder)
         positional, named = self.arguments(values)
         if self.encoder is None:
             return self.node(*positional, **named)
@@ -134,7 +148,13 @@ class Route:
             s.name for s in target.parameters if isinstance(values.get(s.name), np.ndarray) and not s.writes
         ]
         self._tried = bool(words)
-        self._least = straight.least(target.device)
+        alone = target.backward and any(_is_double(v) for v in (*values.values(), result))
+        self._least = 1 if alone else straight.least(target.device)
+
+    @property
+    def kernel(self) -> Straight | None:
+        """The straight kernel, once it was made."""
+        return None if self._uploads else self._straight
 
     def direct(self, values: Mapping[str, Any], result: Any) -> tuple[Straight, Launch] | None:
         """Return the straight kernel and its launch, or None where it was not made for such arguments."""
@@ -162,7 +182,7 @@ class Route:
         else:
             values = self._uploaded(call.values)
             if not self._tried:
-                self._make(values, call.result)
+                self._make(values, call.result, bool(call.fresh))
             if self._straight is not None:
                 launch = self._straight.prepare(values, call.result)
                 if launch is not None:
@@ -175,7 +195,7 @@ class Route:
     @staticmethod
     def _start(kernel: Straight, launch: Launch, call: _Call, details: Details) -> Any:
         details.path, details.group_shape = "straight", kernel.group_shape
-        return kernel.start(launch, call.encoder)
+        return kernel.start(launch, call.encoder, bool(call.fresh))
 
     def _generated(self, call: _Call, shape: tuple[int, ...], details: Details) -> Any:
         """Make a call through slangpy's own kernel, with groups that suit it and shared gradients summed."""
@@ -201,9 +221,9 @@ class Route:
                 one.finish(call.encoder)
         return result
 
-    def _make(self, values: Mapping[str, Any], result: Any) -> None:
+    def _make(self, values: Mapping[str, Any], result: Any, fresh: bool) -> None:
         self._tried = True
-        made = straight.build(self._target, values, result)
+        made = straight.build(self._target, values, result, fresh=fresh)
         if isinstance(made, str):
             self._reason = made
         else:
@@ -218,6 +238,18 @@ class Route:
             spec = self._target.by_name[name]
             ready[name] = from_array(self._target.device, values[name], spec.type, len(spec.element_shape))
         return ready
+
+
+def _is_double(value: Any) -> bool:
+    """Tell whether a value is a tensor of doubles, for whose gradients slangpy has no kernel."""
+    return isinstance(value, spy.Tensor) and "double" in value.dtype.full_name
+
+
+def straight_of(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Straight | None:
+    """Return the straight kernel that a call went to and that later calls like it may go to unprepared, or None."""
+    _, plan = target.plans.find(args, kwargs)
+    planned = plan.route if plan is not None else None
+    return planned.kernel if isinstance(planned, _Planned) else None
 
 
 def _per_element(tensor: Any, backward: bool) -> int:
@@ -280,7 +312,14 @@ class _Planned:
         self._frozen = ready.frozen
         self._trace: Trace | None = None
 
-    def run(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Trace]:
+    @property
+    def kernel(self) -> Straight | None:
+        """The straight kernel of such calls, if they have one."""
+        return self._route.kernel
+
+    def run(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], fresh: Sequence[Any] = ()
+    ) -> tuple[Any, Trace]:
         """Make a call, with numbers as slangpy is to be given them; return what it returns, and how it went."""
         values = {
             name: args[place] if isinstance(place, int) else kwargs[place] for name, place in self._places
@@ -293,14 +332,14 @@ class _Planned:
         direct = self._route.direct(values, result)
         if direct is not None:
             kernel, launch = direct
-            made = kernel.start(launch)
+            made = kernel.start(launch, fresh=bool(fresh))
             trace = self._trace
             if trace is None or trace.details.bytes != size:  # of a loop's calls one report serves all
                 details = Details("straight", "", kernel.group_shape, bytes=size, frozen=self._frozen)
                 trace = self._trace = Trace(self._target.name, self._target.backward, details)
             return made, trace
         details = Details(frozen=self._frozen, bytes=size)
-        call = _Call(self._node, values, result, lambda v: self._arguments(v, args, kwargs))
+        call = _Call(self._node, values, result, lambda v: self._arguments(v, args, kwargs), fresh=fresh)
         made = self._route.run(call, details)
         return made, Trace(self._target.name, self._target.backward, details)
 

@@ -114,6 +114,8 @@ class Target:
         self.overwrites = any(is_in_place(p) for p in self.parameters)
         self.routes: dict[object, Any] = {}
         self.checked_kinds: set[object] = set()
+        self.beside: dict[str, Any] = {}
+        """What makes calls with other libraries' tensors keeps here what it knows of the function."""
         self._keyed: dict[str, Any] = {}
         self._grouped: dict[tuple[int, tuple[int, ...]], tuple[Any, Any]] = {}
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import slangpy as spy
 
-__all__ = ["Event", "Events", "abandon", "handles"]
+__all__ = ["Event", "Events", "abandon", "copy", "handles", "let_wait", "ordinal", "torchs"]
 
 _NOT_READY = 600
 _DISABLE_TIMING = 2
@@ -25,6 +25,9 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuEventCreate": (ctypes.POINTER(_Pointer), ctypes.c_uint),
     "cuEventRecord": (_Pointer, _Pointer),
     "cuEventQuery": (_Pointer,),
+    "cuStreamWaitEvent": (_Pointer, _Pointer, ctypes.c_uint),
+    "cuMemcpyDtoD_v2": (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_size_t),
+    "cuCtxSynchronize": (),
 }
 
 
@@ -112,6 +115,15 @@ class Events:
             _check(code)
         return code == 0
 
+    def hold(self, stream: int, event: Event) -> None:
+        """Make a stream wait for an event: what it is given from now on begins when the event is reached."""
+        _check(self._call(_driver().cuStreamWaitEvent, stream, event.handle, 0))
+
+    def copy(self, target: int, source: int, count: int) -> None:
+        """Copy bytes from one address on the device to another, behind all that was asked for before, and wait for it."""
+        _check(self._call(_driver().cuMemcpyDtoD_v2, target, source, count))
+        _check(self._call(_driver().cuCtxSynchronize))
+
     def _call(self, function: Any, *arguments: Any) -> int:
         """Call a function of the driver in the device's context, and return what it says."""
         driver = _driver()
@@ -123,6 +135,29 @@ class Events:
         return code
 
 
+def ordinal(device: spy.Device) -> int:
+    """Return which of the machine's CUDA devices this is, as CUDA counts them."""
+    return int(next(h.value for h in device.native_handles if h.type == spy.NativeHandleType.CUdevice))
+
+
+def let_wait(device: spy.Device, stream: int) -> None:
+    """Make a stream of another library wait for what the device was given until now.
+
+    Parameters
+    ----------
+    device : slangpy.Device
+    stream : int
+        CUDA's handle; 1 for the default stream, 2 for that of each thread.
+    """
+    events = Events(device)
+    events.hold(stream, events.mark())
+
+
+def copy(device: spy.Device, target: int, source: int, count: int) -> None:
+    """Copy bytes between two addresses of a CUDA device, and wait for it."""
+    Events(device).copy(target, source, count)
+
+
 _abandoned = False
 
 
@@ -132,11 +167,24 @@ def abandon() -> None:
     _abandoned = True
 
 
+def torchs() -> list[spy.NativeHandle] | None:
+    """Return torch's CUDA context, for a device that is to share memory with torch; None where torch is not loaded or has no CUDA."""
+    torch: Any = sys.modules.get("torch")
+    if getattr(torch, "cuda", None) is None or not torch.cuda.is_available():
+        return None
+    torch.cuda.init()
+    torch.cuda.current_stream()  # makes the context, and makes it current
+    return list(spy.get_cuda_current_context_native_handles())
+
+
 def handles() -> list[spy.NativeHandle] | None:
-    """Return what a new CUDA device is to be made of: a context of its own after `abandon`, else None for slangpy's choice."""
+    """Return what a new CUDA device is to be made of.
+
+    A context of its own after `abandon`, torch's where torch is loaded, else None for slangpy's choice.
+    """
     global _abandoned
     if not _abandoned:
-        return None
+        return torchs()
     driver = _driver()
     context = _Pointer()
     _check(driver.cuCtxCreate_v2(ctypes.byref(context), 0, 0))

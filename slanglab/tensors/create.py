@@ -17,9 +17,11 @@ from slanglab import elsewhere
 from slanglab.device import current_device
 from slanglab.errors import SlangLabError
 from slanglab.scalars import SCALARS, type_name
+from slanglab.tensors import foreign
 
 __all__ = [
     "TensorError",
+    "allocate",
     "assign",
     "empty",
     "from_array",
@@ -28,6 +30,7 @@ __all__ = [
     "ones",
     "random",
     "tensor",
+    "with_grad",
     "zeros",
 ]
 
@@ -74,8 +77,21 @@ def _element(dtype: Any) -> Any:
     return _BY_DTYPE[numpy_dtype]
 
 
-def _allocate(device: spy.Device, shape: tuple[int, ...], element: Any) -> Any:
-    """Return an uninitialised tensor; one without elements is a view of a buffer of one, as slangpy allocates no empty ones."""
+def allocate(
+    device: spy.Device,
+    shape: tuple[int, ...],
+    element: Any,
+    **placed: Any,
+) -> Any:
+    """Return an uninitialised tensor; one without elements is a view of a buffer of one, as slangpy allocates no empty ones.
+
+    Parameters
+    ----------
+    device, shape, element
+        As slangpy has them.
+    **placed
+        slangpy's `usage` and `memory_type`.
+    """
     real = shape if shape else (1,)
     count = math.prod(real)
     if count == 0:
@@ -84,7 +100,7 @@ def _allocate(device: spy.Device, shape: tuple[int, ...], element: Any) -> Any:
         return one.view(real, tuple(int(s) for s in strides), 0)
     try:
         # Padded to 4 bytes: slangpy's clear leaves the last bytes of other sizes as they were.
-        return spy.Tensor.empty(device, real, element)
+        return spy.Tensor.empty(device, real, element, **placed)
     except (RuntimeError, TypeError, ValueError) as error:
         text = str(error)
         if "createBuffer" in text or "incompatible function arguments" in text or count >= 2**31:
@@ -101,21 +117,22 @@ def _name(element: Any) -> str:
     return type_name(element if isinstance(element, str) else str(getattr(element, "full_name", element)))
 
 
-def _with_grad(result: Any, grad: bool) -> Any:
+def with_grad(result: Any, grad: bool) -> Any:
+    """Return a tensor with a gradient of zeros, where that is wanted."""
     if not grad:
         return result
     if result.element_count == 0:
         gradient = result.view(result.shape.as_tuple(), tuple([1] * len(result.shape.as_tuple())), 0)
         return result.with_grads(gradient, gradient, zero=False)
     try:
-        with_grad = result.with_grads(zero=True)
+        made = result.with_grads(zero=True)
     except RuntimeError as error:
         raise TensorError(
             f"a tensor of {_name(result.dtype)} cannot have a gradient: {str(error).splitlines()[0]}",
             hint="gradients exist for float, half, and their vectors, matrices and arrays",
         ) from error
-    _clear(with_grad.grad)
-    return with_grad
+    _clear(made.grad)
+    return made
 
 
 def _clear(target: Any) -> None:
@@ -132,7 +149,7 @@ def _clear(target: Any) -> None:
 def from_array(device: spy.Device, array: np.ndarray[Any, Any], element: Any, element_rank: int = 0) -> Any:
     """Upload a contiguous array as a tensor of `element`, whose last `element_rank` axes make one element."""
     shape = array.shape[: array.ndim - element_rank]
-    result = _allocate(device, shape, element)
+    result = allocate(device, shape, element)
     if array.size:
         result.copy_from_numpy(np.ascontiguousarray(_as_stored(array, result)))
     return result
@@ -153,7 +170,8 @@ def tensor(data: Any, grad: bool = False, dtype: Any = None) -> Any:
     Parameters
     ----------
     data : array_like
-        Numbers, nested lists, a numpy array of any layout and byte order, or a `slangpy.Tensor` (copied).
+        Numbers, nested lists, a numpy array of any layout and byte order, a `slangpy.Tensor`, or an array of another library
+        that speaks DLPack (torch, cupy, jax); always copied.
     grad : bool
         Attach a gradient, filled with zeros.
     dtype : optional
@@ -173,8 +191,8 @@ def tensor(data: Any, grad: bool = False, dtype: Any = None) -> Any:
     """
     if isinstance(data, spy.Tensor):
         data = data.to_numpy()
-    if hasattr(data, "detach") and hasattr(data, "cpu"):  # a torch tensor, without importing torch
-        data = data.detach().cpu().numpy()
+    if foreign.is_foreign(data):
+        data = foreign.on_host(data)
     try:
         array = np.asarray(data)
     except ValueError as error:
@@ -186,9 +204,9 @@ def tensor(data: Any, grad: bool = False, dtype: Any = None) -> Any:
         )
     if dtype is None:
         element = _default_element(array, grad)
-        return _with_grad(_upload(array, element, ()), grad)
+        return with_grad(_upload(array, element, ()), grad)
     element = _element(dtype)
-    return _with_grad(_upload(array, element, _element_shape(element)), grad)
+    return with_grad(_upload(array, element, _element_shape(element)), grad)
 
 
 def _default_element(array: np.ndarray[Any, Any], grad: bool) -> str:
@@ -268,15 +286,15 @@ def empty(shape: Shape, dtype: Any = None, grad: bool = False) -> Any:
     -------
     slangpy.Tensor
     """
-    return _with_grad(_allocate(current_device(), _checked_shape(shape), _element(dtype)), grad)
+    return with_grad(allocate(current_device(), _checked_shape(shape), _element(dtype)), grad)
 
 
 @elsewhere.by_engine
 def zeros(shape: Shape, dtype: Any = None, grad: bool = False) -> Any:
     """Return a tensor of zeros; parameters as for `empty`."""
-    result = _allocate(current_device(), _checked_shape(shape), _element(dtype))
+    result = allocate(current_device(), _checked_shape(shape), _element(dtype))
     _clear(result)
-    return _with_grad(result, grad)
+    return with_grad(result, grad)
 
 
 @elsewhere.by_engine
@@ -285,7 +303,7 @@ def full(shape: Shape, value: Any, dtype: Any = None, grad: bool = False) -> Any
     element = _element(dtype)
     cell = _element_shape(element)
     data = np.broadcast_to(np.asarray(value, dtype=np.float64), (*_checked_shape(shape), *cell))
-    return _with_grad(_upload(data, element, cell), grad)
+    return with_grad(_upload(data, element, cell), grad)
 
 
 @elsewhere.by_engine
@@ -324,7 +342,7 @@ def random(
     cell = _element_shape(element)
     generator = np.random.default_rng(seed)
     values: npt.NDArray[np.float64] = generator.uniform(low, high, (*_checked_shape(shape), *cell))
-    return _with_grad(_upload(values, element, cell), grad)
+    return with_grad(_upload(values, element, cell), grad)
 
 
 @elsewhere.by_value

@@ -18,14 +18,14 @@ import slangpy as spy
 from slanglab import waiting
 from slanglab.errors import ArgumentError
 from slanglab.scalars import SCALARS, type_name
-from slanglab.tensors import writes
+from slanglab.tensors import dlpack, writes
 from slanglab.tensors.clear import clear as _clear
 from slanglab.tensors.clear import clear_end
 from slanglab.tensors.kernels import kept
 from slanglab.values import describe_value
 from slanglab.waiting import reads
 
-__all__ = ["install", "installed", "uninstall"]
+__all__ = ["install", "installed", "own", "uninstall"]
 
 _NAMES = (
     "__str__",
@@ -42,6 +42,8 @@ _own = {name: spy.Tensor.__dict__[name] for name in _NAMES}
 """slangpy's methods, by name."""
 
 _DEVICE_LOCAL = spy.MemoryType.device_local
+_UPLOAD = spy.MemoryType.upload
+_COPY_SOURCE = spy.BufferUsage.copy_source
 
 
 def _call(name: str, *args: Any, **kwargs: Any) -> Any:
@@ -101,6 +103,8 @@ def _mended_to_numpy(self: Any) -> Any:
     array = _small(self)
     if array is not None:
         return array
+    if self.memory_type == _UPLOAD and self.storage.desc.usage.value & _COPY_SOURCE.value:
+        self = _copied(self)  # of such memory slangpy reads nothing
     array = reads.around(self.device, lambda: _own["to_numpy"](self))
     if array.dtype != np.bool_:
         return array
@@ -159,6 +163,11 @@ _MENDED: dict[str, Any] = {
 }
 
 
+def own(name: str) -> Any:
+    """Return slangpy's own method, whatever stands in its place."""
+    return _own[name]
+
+
 def installed() -> bool:
     """Tell whether the methods of `slangpy.Tensor` are the mended ones."""
     return spy.Tensor.__dict__["clear"] is _mended_clear
@@ -173,17 +182,20 @@ def install() -> None:
     - `copy_from_numpy` takes an array of the tensor's dtype and shape, the axes of its elements behind (a flat one, or one that differs
       by axes of length 1, is taken as well), in any layout and byte order; else it raises `ArgumentError`.
     - `from_numpy` takes arrays of any layout and byte order, read-only ones too.
-    - `to_numpy` reads bools as they are kept.
+    - `to_numpy` reads bools as they are kept, and tensors in upload memory that may be copied (`BufferUsage.copy_source`).
     - `to_numpy`, `to_torch` and `str` wait so that Interrupt works, and refuse tensors of a device that is lost, given up or closed.
+    - `__dlpack__` and `__dlpack_device__` are there; see `slanglab.tensors.dlpack`.
     - `with_grads` leaves the values of gradients that it is given, unless `zero=True` is written out, and refuses gradients of
       another shape, element type or device with `ArgumentError`.
     """
     for name, method in _MENDED.items():
         setattr(spy.Tensor, name, method)
+    dlpack.install()
 
 
 def uninstall() -> None:
     """Give `slangpy.Tensor` its own methods back."""
+    dlpack.uninstall()
     for name, method in _own.items():
         setattr(spy.Tensor, name, method)
 
@@ -211,6 +223,16 @@ def _check_gradient(tensor: Any, name: str, gradient: Any) -> None:
 def _check_there(tensor: Any) -> None:
     if isinstance(tensor, spy.Tensor):
         waiting.check(tensor.device)
+
+
+def _copied(tensor: Any) -> Any:
+    """Return a tensor with the memory of another, copied on the device."""
+    storage, device = tensor.storage, tensor.device
+    copy = device.create_buffer(size=storage.size, struct_size=storage.struct_size, usage=storage.desc.usage)
+    encoder = device.create_command_encoder()
+    encoder.copy_buffer(copy, 0, storage, 0, storage.size)
+    device.submit_command_buffer(encoder.finish())
+    return spy.Tensor(copy, tensor.dtype, tensor.shape, tensor.strides, tensor.offset)
 
 
 @functools.cache

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from slanglab.training.run import Recorder
 
-__all__ = ["Silent", "Watcher"]
+__all__ = ["Silent", "Watcher", "provide", "provided"]
 
 
 class Watcher(Protocol):
@@ -64,3 +65,17 @@ class Silent:
 
     def finish(self, run: Recorder) -> None:
         """Do nothing."""
+
+
+_provider: Callable[[], Watcher] | None = None
+
+
+def provide(provider: Callable[[], Watcher] | None) -> None:
+    """Say who watches the runs of this process; None leaves that to the front end. A process without one has its view elsewhere."""
+    global _provider
+    _provider = provider
+
+
+def provided() -> Watcher | None:
+    """Return a watcher for a new run, where somebody said who watches."""
+    return _provider() if _provider is not None else None

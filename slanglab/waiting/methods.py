@@ -16,7 +16,7 @@ from slanglab.errors import DeviceGoneError
 from slanglab.waiting import reads
 from slanglab.waiting.watch import State, before_copy, check, of, told, wait, wait_for
 
-__all__ = ["install", "installed", "uninstall"]
+__all__ = ["install", "installed", "own", "uninstall"]
 
 _READS: tuple[tuple[type, tuple[str, ...]], ...] = (
     (spy.Buffer, ("to_numpy", "to_torch")),
@@ -151,6 +151,11 @@ for _kind, _name in (
     _replace(_kind, _name, _submitting)
 _replace(spy.Device, "wait_for_submit", _wait_for_submit)
 _replace(spy.Device, "close", _closing)
+
+
+def own(kind: type, name: str) -> Any:
+    """Return slangpy's own method, whatever stands in its place."""
+    return _own[kind, name]
 
 
 def installed() -> bool:

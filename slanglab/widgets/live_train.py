@@ -13,7 +13,7 @@ from slanglab.errors import ArgumentError
 from slanglab.training.parameters import Optimizer, named
 from slanglab.training.run import LOOK_SHARE, Recorder
 from slanglab.training.running import Run, Steps
-from slanglab.training.watching import Silent, Watcher
+from slanglab.training.watching import Silent, Watcher, provided
 from slanglab.widgets import live_figure
 from slanglab.widgets.live import LivePlot
 from slanglab.widgets.progress_text import TextLine
@@ -215,6 +215,8 @@ def _watcher(plot: bool | LivePlot) -> Watcher:
         return plot
     if not plot:
         return Silent()
+    if (elsewhere := provided()) is not None:
+        return elsewhere
     if getattr(get_ipython(), "kernel", None) is not None:
         return LivePlot()
     return TextLine(sys.stderr) if sys.stderr.isatty() else Silent()

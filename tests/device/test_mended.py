@@ -294,3 +294,13 @@ def test_vectors_of_bools_come_back_with_their_axis(device, rng):
     assert np.array_equal(made.to_numpy(), v > 0)
     assert np.array_equal(made[2:, 3].to_numpy(), v[2:, 3] > 0)
     assert np.array_equal(made.view((4,), (8,), 1).to_numpy(), (v > 0).reshape(-1, 3)[1::8][:4])
+
+
+def test_tensors_in_upload_memory_can_be_read(device, rng):
+    """slangpy reads none; what a bridge to another library writes there is read by checks and views."""
+    usage = spy.BufferUsage.unordered_access | spy.BufferUsage.shader_resource | spy.BufferUsage.copy_source
+    for count in (1, 5, 70000):
+        values = rng.standard_normal(count).astype(np.float32)
+        made = spy.Tensor.empty(device, (count,), "float", usage=usage, memory_type=spy.MemoryType.upload)
+        made.copy_from_numpy(values)
+        assert np.array_equal(made.to_numpy(), values)

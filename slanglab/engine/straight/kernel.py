@@ -13,12 +13,14 @@ from slangpy.core.native import FunctionNodeType
 
 from slanglab.engine.straight.arguments import Argument, Refusal, classify, makes_tensor
 from slanglab.engine.straight.loading import Loaded, load
+from slanglab.engine.straight.memory import Memory, buffer_of
 from slanglab.engine.straight.strategy import Strategy, choose
 from slanglab.engine.target import Target
 
 __all__ = ["Launch", "Straight", "build"]
 
 _Tensor = spy.Tensor
+_ARRAYS = (spy.Tensor, Memory)
 _MOST = 2**31 - 1
 
 
@@ -74,7 +76,12 @@ class _Access:
 
 
 def build(
-    target: Target, values: Mapping[str, Any], result: Any, *, strategy: Strategy | None = None
+    target: Target,
+    values: Mapping[str, Any],
+    result: Any,
+    *,
+    strategy: Strategy | None = None,
+    fresh: bool = False,
 ) -> Straight | str:
     """Make the straight kernel for a kind of call.
 
@@ -88,6 +95,8 @@ def build(
         What was given as `_result`: a tensor, None, "tensor" or `slangpy.Tensor`.
     strategy : Strategy, optional
         How to go through the arrays; by default what suits the device.
+    fresh : bool
+        Whether the first call writes its gradients (see `Strategy.fresh`); either way the kernel can do both.
 
     Returns
     -------
@@ -106,7 +115,7 @@ def build(
         kernel = Straight(target, found, strategy)
         if not kernel.fits(values, wanted):
             raise Refusal(kernel.reason(values, wanted))
-        kernel.compile()
+        kernel.compile(fresh)
         return kernel
     except Refusal as refusal:
         return str(refusal)
@@ -174,8 +183,8 @@ class Straight:
         self._returned = function.return_type if function.have_return_value and not target.backward else None
         self._sums = sum(a.layout.count for a in self.arguments if a.kind == "one" and a.gradient)
         self._cells: Any = None
-        self._wide: Loaded | None = None
-        self._narrow: Loaded | None = None
+        self._kernels: dict[tuple[bool, bool], Loaded] = {}
+        """By whether packs are read with one load, and whether gradients are written."""
         self._tensors = [
             _Access(a, target.backward)
             for a in self.arguments
@@ -214,7 +223,7 @@ class Straight:
         low = 0
         for a in self._tensors:
             value = result if a.is_result else values[a.name]
-            if type(value) is not _Tensor:
+            if type(value) not in _ARRAYS:
                 if a.is_result and not a.backward and makes_tensor(value):
                     continue
                 return f"{a.shown} is no tensor"
@@ -259,7 +268,9 @@ class Straight:
                     if not a.one:
                         low |= at
                     variables[key] = at
-                    variables["keep_" + key] = storage
+                    variables["keep_" + key] = buffer_of(storage)
+                elif type(storage) is Memory:
+                    return f"{a.shown} is memory of another library, and the kernel takes no addresses"
                 else:
                     variables[key] = storage
                     variables["at_" + key] = offset
@@ -317,12 +328,12 @@ class Straight:
             raise ValueError(f"{self._target.name}: no straight call, as {launch}")
         return self.start(launch, encoder)
 
-    def start(self, launch: Launch, encoder: Any = None) -> Any:
-        """Run what `prepare` returned; see `run`."""
-        loaded = self._loaded(launch.aligned)
+    def start(self, launch: Launch, encoder: Any = None, fresh: bool = False) -> Any:
+        """Run what `prepare` returned; see `run`. With `fresh` a backward call writes its gradients, and adds to none."""
+        loaded = self._loaded(launch.aligned, fresh)
         strategy, variables = loaded.strategy, launch.variables
         returned = launch.result
-        if self._returned is not None and type(returned) is not _Tensor:
+        if self._returned is not None and type(returned) not in _ARRAYS:
             returned = _Tensor.empty(self._device, launch.shape, self._returned)
             storage = returned.storage
             if strategy.pointers:
@@ -379,7 +390,7 @@ class Straight:
 
     # ----- compiling -----
 
-    def compile(self) -> None:
+    def compile(self, fresh: bool = False) -> None:
         """Compile the kernel for arguments that lie as those of the first call.
 
         Raises
@@ -387,17 +398,16 @@ class Straight:
         Refusal
             When the compiler does not take it, or the function needs values that only slangpy's call sets.
         """
-        self._loaded(True)
+        self._loaded(True, fresh)
 
-    def _loaded(self, aligned: bool) -> Loaded:
-        if aligned or self.strategy.width == 1:
-            if self._wide is None:
-                self._wide = self._load(self.strategy)
-            return self._wide
-        if self._narrow is None:
-            s = self.strategy
-            self._narrow = self._load(replace(s, width=1, packs=s.at_once))
-        return self._narrow
+    def _loaded(self, aligned: bool, fresh: bool) -> Loaded:
+        kind = aligned or self.strategy.width == 1, fresh
+        loaded = self._kernels.get(kind)
+        if loaded is None:
+            s = replace(self.strategy, fresh=fresh)
+            loaded = self._load(s if kind[0] else replace(s, width=1, packs=s.at_once))
+            self._kernels[kind] = loaded
+        return loaded
 
     def _load(self, strategy: Strategy) -> Loaded:
         loaded = load(self._target, self.arguments, strategy)

@@ -40,6 +40,8 @@ class Strategy:
         Groups at most; a group then goes through the arrays in steps.
     unroll : bool
         Whether the Slang compiler is told to write the calls of one go out one after the other; else the driver decides.
+    fresh : bool
+        Whether gradients are written, not added to what is there: memory that is new is neither cleared before nor read.
     """
 
     pointers: bool
@@ -48,6 +50,7 @@ class Strategy:
     group: int
     groups: int
     unroll: bool = False
+    fresh: bool = False
 
     def __post_init__(self) -> None:
         if self.width not in (1, 2, 4, 8) or self.packs < 1 or not 1 <= self.group <= 1024 or self.groups < 1:

@@ -83,6 +83,7 @@ class _Writer:
         self.shared = [a for a in arguments if a.kind == "one" and a.gradient]
         self.sums = sum(a.layout.count for a in self.shared)
         self.buffers = [*self._buffers()]
+        self.adds = "=" if strategy.fresh else "+="
 
     def _buffers(self) -> list[tuple[str, Argument, bool]]:
         """Return the buffers: name, what lies in it, and whether it is written."""
@@ -226,7 +227,8 @@ class _Writer:
         k = 0
         for a in self.shared:
             for place in self._places(a, f"d_{a.key}", "0"):
-                value = f"slanglab_added({place}, sl_total, sl.zero)"
+                start = f"{a.layout.stored}(0)" if self.strategy.fresh else place
+                value = f"slanglab_added({start}, sl_total, sl.zero)"
                 lines.append(f"    case {k}: {place} = {value}; break;")
                 k += 1
         return [*lines, "    }", "}"]
@@ -274,7 +276,7 @@ class _Writer:
                 for place, scalar in zip(
                     self._places(a, f"d_{a.key}", "sl_i"), a.layout.scalars(f"p_{a.key}.d"), strict=True
                 ):
-                    lines.append(f"{place} += slanglab_hidden({scalar}, sl.zero);")
+                    lines.append(f"{place} {self.adds} slanglab_hidden({scalar}, sl.zero);")
         if self.sums:
             lines += self._join()
         return lines
@@ -417,7 +419,10 @@ class _Writer:
                 lines += self._loaded(a, buffer, f"all_{buffer}")
                 inside.append(f"{a.layout.name} v_{a.key} = all_{buffer}[sl_j];")
             else:  # a gradient
-                lines += self._loaded(a, buffer, f"all_{buffer}")
+                if self.strategy.fresh:
+                    lines.append(f"Array<{a.layout.name}, {s.at_once}> all_{buffer};")
+                else:
+                    lines += self._loaded(a, buffer, f"all_{buffer}")
                 after += self._stored(a, buffer, f"all_{buffer}")
         index = f"((sl_first + uint(sl_j) / {s.width} * {s.group}) * {s.width} + uint(sl_j) % {s.width})"
         body = [*inside, *self._call(index)]
@@ -428,7 +433,7 @@ class _Writer:
                 for to, scalar in zip(
                     a.layout.scalars(f"all_{buffer}[sl_j]"), a.layout.scalars(f"p_{a.key}.d"), strict=True
                 ):
-                    body.append(f"{to} += slanglab_hidden({scalar}, sl.zero);")
+                    body.append(f"{to} {self.adds} slanglab_hidden({scalar}, sl.zero);")
         if s.unroll:
             lines.append("[ForceUnroll]")
         lines += [

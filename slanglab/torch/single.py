@@ -1,0 +1,461 @@
+"""One call with torch tensors: forward, and backward for what it kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+import slangpy as spy
+import torch
+
+from slanglab import waiting
+from slanglab.engine import dispatch, gradients
+from slanglab.engine.dispatch import GradientWarning, Said, ValueWarning
+from slanglab.engine.parameters import Parameter
+from slanglab.engine.plans import least
+from slanglab.engine.target import Target
+from slanglab.errors import CallError
+from slanglab.tensors import mended
+from slanglab.torch import pointers
+from slanglab.torch.convert import converted
+from slanglab.torch.exchange import Exchange
+from slanglab.torch.leaves import Arguments, Leaf, element_of, torch_dtype
+from slanglab.torch.structs import fields_of
+
+__all__ = ["Single"]
+
+_with_grads = mended.own("with_grads")
+
+
+class Single:
+    """One call.
+
+    Parameters
+    ----------
+    target : Target
+        The forward one.
+    arguments : Arguments
+    exchange : Exchange
+
+    Attributes
+    ----------
+    written : list of Leaf
+        The tensors that the function writes; `_result` among them where that is a torch tensor.
+    """
+
+    def __init__(self, target: Target, arguments: Arguments, exchange: Exchange) -> None:
+        self.target = target
+        self.leaves = arguments.leaves
+        self.written = [leaf for leaf in self.leaves if leaf.writes]
+        self._arguments = arguments
+        self._exchange = exchange
+        self._tensors: list[Any] = []
+        self._before: dict[int, Any] = {}
+        self._lent: list[Any] = []
+        self._idle = True
+        self._struct: Any = None
+        self._shape: tuple[int, ...] = ()
+        self._returned: tuple[str, Any] = ("float", torch.float32)
+        self._kind: object = None
+        self._where = self.leaves[0].tensor.device
+        result = arguments.result
+        self._into = result is not None and not _is_torch(result) and not _asks_for_tensor(result)
+        self._returns = (
+            bool(target.slang_function.have_return_value) if target.checked else True
+        ) and not _is_torch(result)
+        if self._into and (isinstance(result, (str, type)) or not _can_be_written(result)):
+            raise CallError(
+                f"{target.name}: with torch tensors the result is a torch tensor, and _result asks for {result!r}",
+                function=target.name,
+                argument="_result",
+                hint="leave _result out; `.numpy()` of what comes back is the array",
+            )
+
+    # ----- gradients -----
+
+    def carries_gradient(self, said: list[Said]) -> bool:
+        """Tell whether torch is to have the call in its graph, and say what a tensor that requires a gradient will not get."""
+        asking = [leaf for leaf in self.leaves if leaf.tensor.requires_grad]
+        if not asking or not torch.is_grad_enabled():
+            return False
+        if any(leaf.writes for leaf in asking):
+            return True  # torch has to know that they are written
+        target = self.target
+        names = ", ".join(leaf.where for leaf in asking)
+        if not target.slang_function.differentiable:
+            self._once(
+                said,
+                "differentiable",
+                f"{target.name} is not [Differentiable], so {names} gets no gradient from it; write [Differentiable] before the "
+                "function, and before every function that it calls",
+            )
+            return False
+        for leaf in asking:
+            if not leaf.receives and leaf.spec is not None and leaf.spec.kind == "tensor":
+                self._once(
+                    said,
+                    f"tensor {leaf.where}",
+                    f"{target.name}: {leaf.where} gets no gradient, as a {leaf.spec.type} carries none; declare it as "
+                    f"I{leaf.spec.type.replace('Tensor', 'DiffTensor', 1)}",
+                )
+        if self._is_struct:
+            self._once(
+                said,
+                "struct",
+                f"{target.name} returns a struct, whose fields carry no gradient to torch; return a number or a vector, or write "
+                "`out` parameters",
+            )
+            return False
+        if self._into:
+            raise CallError(
+                f"{target.name}: {names} requires a gradient, and a result that goes to a {type(self._arguments.result).__name__} "
+                "is not in torch's graph",
+                function=target.name,
+                argument="_result",
+                hint="leave _result out, or call within `torch.no_grad()`",
+            )
+        return any(leaf.receives for leaf in asking)
+
+    def _once(self, said: list[Said], about: str, text: str) -> None:
+        """Say something once for each function."""
+        told: set[str] = self.target.beside.setdefault("torch told", set())
+        if about not in told:
+            told.add(about)
+            said.append((GradientWarning, text))
+
+    def keep(self, said: list[Said]) -> None:
+        """Make sure that what the backward call reads is what the forward call read."""
+        given = self._arguments
+        for at, value in enumerate(given.args):
+            given.args[at] = self._constant(at, value, said)
+        for name, value in given.kwargs.items():
+            given.kwargs[name] = self._constant(name, value, said)
+
+    def _constant(self, key: int | str, value: Any, said: list[Said]) -> Any:
+        """Return an argument that is no torch tensor as the backward call is to see it: unchanged since, and without a gradient."""
+        spec = self._spec(key)
+        if spec is not None and spec.writes:
+            return value
+        if isinstance(value, np.ndarray):
+            return value.copy()
+        if not isinstance(value, spy.Tensor) or not gradients.has_gradient(value):
+            return value
+        name = spec.name if spec is not None else f"argument {key}"
+        self._once(
+            said,
+            f"slangpy {key}",
+            f"{self.target.name}: the slangpy tensor {name} gets no gradient from a call with torch tensors; pass it as a torch "
+            "tensor for that",
+        )
+        plain = value.detach()
+        return plain.with_grads() if spec is not None and gradients.is_concrete(spec) else plain
+
+    def _spec(self, key: int | str) -> Parameter | None:
+        if isinstance(key, str):
+            return self.target.by_name.get(key)
+        at = key - (1 if self.target.this_first else 0)
+        return self.target.parameters[at] if 0 <= at < len(self.target.parameters) else None
+
+    @property
+    def _is_struct(self) -> bool:
+        result = self.target.result
+        return self._returns and result is not None and result.kind == "struct"
+
+    # ----- forward -----
+
+    def forward(self, said: list[Said], kept: bool = False) -> list[Any]:
+        """Make the call; return the result, where there is one for torch, and the tensors that were written.
+
+        Parameters
+        ----------
+        said : list of Said
+            Gets the warnings to give.
+        kept : bool
+            True where a backward call may follow.
+        """
+        shape = self._call_shape
+        if self._exchange.direct and shape is not None and prod(shape) >= least(self.target.device):
+            self._kind = pointers.kind_of(self._arguments)
+            if pointers.direct(self.target).has(self._kind):
+                made = pointers.forward(self.target, self._kind, self._arguments, shape, self._exchange)
+                if made is not None:
+                    self._returns_shape(made)
+                    return [self._shaped(made)]
+        notes: list[str] = []
+        tensors: list[Any] = []
+        self._tensors = tensors
+        for i, leaf in enumerate(self.leaves):
+            tensor = self._upload(leaf, notes) if leaf.reads else self._room(leaf.placed, leaf.element)
+            if kept and leaf.reads and leaf.writes and leaf.receives:
+                self._before[i] = self._upload(leaf, [])
+            if leaf.spec is not None and gradients.is_concrete(leaf.spec):
+                tensor = tensor.with_grads()
+            tensors.append(tensor)
+        said += [(ValueWarning, note) for note in notes]
+        args, kwargs = self._arguments.filled(tensors)
+        wanted = self._result_room() if self._returns and not self._into else None
+        if wanted is not None:
+            kwargs["_result"] = wanted
+        self._idle = False
+        self._exchange.begin()
+        result, more = dispatch.made(self.target, args, kwargs)
+        self._exchange.end()
+        said += more
+        if self._exchange.direct:
+            pointers.direct(self.target).learn(self._kind, args, kwargs)
+        outputs: list[Any] = []
+        if self._returns:
+            if self._into or not isinstance(result, spy.Tensor):
+                self._struct = result
+            elif self._is_struct:
+                self._struct = fields_of(result, self._where)
+                self._idle = True
+            else:
+                found = self._exchange.download(result)
+                self._returns_shape(found)
+                outputs.append(self._shaped(found))
+                self._idle = True
+        for leaf, tensor in zip(self.leaves, tensors, strict=True):
+            if leaf.writes:
+                leaf.tensor.copy_(self._exchange.download(tensor).reshape(leaf.shape))
+                outputs.append(leaf.tensor)
+                self._idle = True
+        return outputs
+
+    def resume(self, shape: tuple[int, ...], dtype: Any) -> None:
+        """Take up a call whose forward part was made elsewhere, for its backward part alone; its result has this shape on the device."""
+        whole = self._call_shape
+        if self._exchange.direct and whole is not None and prod(whole) >= least(self.target.device):
+            self._kind = pointers.kind_of(self._arguments)
+        self._shape, self._returned = shape, (element_of(dtype), dtype)
+
+    def _returns_shape(self, found: Any) -> None:
+        """Note what the seed of a backward call will be like."""
+        self._shape = tuple(found.shape) or (1,)
+        self._returned = element_of(found.dtype), found.dtype
+
+    def _upload(self, leaf: Leaf, notes: list[str]) -> Any:
+        tensor = converted(self.target.name, leaf, notes)
+        made = self._exchange.upload(tensor, leaf.element, leaf.placed)
+        self._lent.append(made)
+        return made
+
+    def _room(self, shape: tuple[int, ...], element: str) -> Any:
+        made = self._exchange.room(shape, element)
+        self._lent.append(made)
+        return made
+
+    def _result_room(self) -> Any:
+        """Return what to give as `_result`: a tensor in memory that is read quickly, where its shape is known before."""
+        spec = self.target.result
+        shape = self._call_shape
+        if (
+            shape is not None
+            and 0 not in shape
+            and spec is not None
+            and spec.kind in ("scalar", "vector", "matrix")
+            and spec.dtype is not None
+        ):
+            return self._room((*shape, *spec.element_shape), element_of(torch_dtype(spec.dtype)))
+        return "tensor"
+
+    @cached_property
+    def _call_shape(self) -> tuple[int, ...] | None:
+        """The shape of the call, where it follows from the torch tensors."""
+        if not self._arguments.simple:
+            return None
+        if len(self.leaves) == 1:
+            leaf = self.leaves[0]
+            return leaf.shape[: leaf.outer] if leaf.shape else (1,)
+        shapes = [leaf.placed[: leaf.outer] if leaf.shape else (1,) for leaf in self.leaves]
+        try:
+            return np.broadcast_shapes(*shapes)
+        except ValueError:
+            return None
+
+    def _shaped(self, result: Any) -> Any:
+        """Return a result without the axis that a call of tensors without axes has on the device."""
+        spec = self.target.result
+        element = spec.element_shape if spec is not None else ()
+        if not self._arguments.has_axes and result.ndim > len(element) and result.numel() == prod(element):
+            return result.reshape(element)
+        return result
+
+    def finish(self) -> None:
+        """Give back what the call lent; later calls may write it, so that the device has to be done with it."""
+        lent, self._lent = self._lent, []
+        self._tensors, self._before = [], {}
+        if self._idle:
+            self._exchange.free(lent)
+
+    def let_go(self) -> None:
+        """Let go of the user's tensors: torch's graph holds this object, and what this holds could hold the graph."""
+        for leaf in self.leaves:
+            leaf.tensor = None
+
+    def answer(self, outputs: Sequence[Any]) -> Any:
+        """Return what the call returns to the user."""
+        if self._struct is not None:
+            return self._struct
+        if self._returns:
+            return outputs[0]
+        return outputs[-1] if _is_torch_given(self.leaves) else None
+
+    @property
+    def has_result(self) -> bool:
+        """Whether the first output is the function's result."""
+        return self._returns and self._struct is None
+
+    # ----- backward -----
+
+    def backward(
+        self, saved: Sequence[Any], wanted: Sequence[bool], seeds: Sequence[Any], said: list[Said]
+    ) -> list[Any]:
+        """Make the backward call; return the gradient of each leaf, None for those that are not wanted.
+
+        Parameters
+        ----------
+        saved : sequence of torch.Tensor
+            The tensors that the function does not write, as the forward call had them.
+        wanted : sequence of bool
+            For each leaf.
+        seeds : sequence of torch.Tensor or None
+            The gradient of each output, in the order of `forward`; None for zero.
+        said : list of Said
+        """
+        if self.target.device.info.type == spy.DeviceType.cuda:
+            self.target.device.set_cuda_context_current()  # torch's backward runs in a thread of its own
+        if self._kind is not None and self.has_result:
+            kind = (self._kind, tuple(wanted))
+            backward = self._backward_target()
+            if pointers.direct(backward).has(kind):
+                seed = seeds[0].reshape(self._shape)
+                done = pointers.backward(backward, kind, self._arguments, saved, wanted, seed, self._exchange)
+                if done is not None:
+                    return done
+        if not self._tensors:  # the forward call was made without
+            self._tensors = [
+                self._upload(replace(leaf, tensor=tensor), [])
+                for leaf, tensor in zip(self.leaves, saved, strict=True)
+            ]
+        left, inputs = list(seeds), list(saved)
+        spread = self._spread()
+        lent_before = len(self._lent)
+        result = left.pop(0) if self.has_result else None
+        tensors: list[Any] = []
+        rooms: dict[int, Any] = {}
+        for i, leaf in enumerate(self.leaves):
+            tensor = self._tensors[i]
+            if gradients.has_gradient(tensor):
+                tensor = tensor.detach()
+            if leaf.writes:
+                seed = left.pop(0)
+                if leaf.dtype.is_floating_point:
+                    if seed is None:
+                        seed = torch.zeros(leaf.shape, dtype=leaf.dtype, device=self._where)
+                    cotangent = self._seed(seed, leaf.placed, leaf.element, leaf.dtype)
+                    if i in self._before:
+                        rooms[i] = self._room(leaf.placed, leaf.element)
+                        tensor = _paired(self._before[i], cotangent, rooms[i])
+                    else:
+                        tensor = _paired(self._room(leaf.placed, leaf.element), cotangent, None)
+                tensors.append(tensor)
+                continue
+            own = inputs.pop(0)
+            if i in spread:
+                leaf = replace(leaf, tensor=own.detach().expand(spread[i]), shape=spread[i])
+                tensor = self._upload(leaf, [])
+            if wanted[i] and leaf.receives:
+                rooms[i] = self._room(leaf.placed, leaf.element)
+                tensor = _paired(tensor, None, rooms[i])
+            tensors.append(tensor)
+        args, kwargs = self._arguments.filled(tensors)
+        kwargs.pop("_result", None) if self._returns else None
+        if self.has_result:
+            cotangent = self._seed(result, self._shape, *self._returned)
+            # slangpy's kernel runs the function again and writes its result, so that seed and result cannot be one memory.
+            own = self._room(self._shape, self._returned[0])
+            kwargs["_result"] = _paired(own, cotangent, None)
+        self._idle = False
+        self._exchange.begin()
+        _, more = dispatch.made(self._backward_target(), args, kwargs, tuple(rooms.values()))
+        self._exchange.end()
+        said += more
+        if self._kind is not None:
+            pointers.direct(self._backward_target()).learn((self._kind, tuple(wanted)), args, kwargs)
+        found: list[Any] = [None] * len(self.leaves)
+        for i, room in rooms.items():
+            leaf = self.leaves[i]
+            gradient = self._exchange.download(room)
+            if i in spread:
+                gradient = gradient.sum_to_size(leaf.placed)
+            found[i] = gradient.reshape(leaf.shape).to(leaf.given)
+        if not rooms:
+            waiting.wait(self.target.device)
+        self._idle = True
+        self._exchange.free(self._lent[lent_before:])
+        del self._lent[lent_before:]
+        return found
+
+    def _spread(self) -> dict[int, tuple[int, ...]]:
+        """Return the doubles that the call is broadcast over, and the shape of each then.
+
+        slangpy has no gradients of doubles. SlangLab's own kernel has, where each tensor has the shape of the call.
+        """
+        shape = self._call_shape
+        if shape is None or not any(leaf.dtype == torch.float64 for leaf in self.leaves):
+            return {}
+        found = {}
+        for i, leaf in enumerate(self.leaves):
+            whole = (*shape, *leaf.placed[leaf.outer if leaf.shape else 1 :])
+            taken = leaf.spec.dims if leaf.spec is not None else 1
+            if not leaf.writes and not taken and whole != leaf.placed:
+                found[i] = whole
+        return found
+
+    def _seed(self, seed: Any, shape: tuple[int, ...], element: str, dtype: Any) -> Any:
+        if seed is None:
+            made = self._exchange.upload(torch.zeros(shape, dtype=dtype, device=self._where), element, shape)
+        else:
+            made = self._exchange.upload(seed.detach(), element, shape)
+        self._lent.append(made)
+        return made
+
+    def _backward_target(self) -> Target:
+        known = self.target.beside.get("torch backward")
+        if known is None:
+            known = self.target.beside["torch backward"] = self.target.modified(
+                "bwds", self.target.node.bwds, (), {}
+            )
+        return known
+
+    def __del__(self) -> None:
+        try:
+            self.finish()
+        except Exception:  # noqa: S110 - at the end of the process or of the device there is nothing left to give back to
+            pass
+
+
+def _paired(tensor: Any, grad_in: Any, grad_out: Any) -> Any:
+    """Return a tensor with gradients of its own shape, as slangpy does: nothing has to be checked, or cleared."""
+    return _with_grads(tensor, grad_in, grad_out, False)
+
+
+def _is_torch(value: object) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+def _is_torch_given(leaves: Sequence[Leaf]) -> bool:
+    return bool(leaves) and leaves[-1].where == "_result"
+
+
+def _asks_for_tensor(value: object) -> bool:
+    return value is spy.Tensor or value is torch.Tensor or (isinstance(value, str) and value == "tensor")
+
+
+def _can_be_written(value: object) -> bool:
+    return isinstance(value, (spy.Tensor, np.ndarray)) or hasattr(value, "storage")
