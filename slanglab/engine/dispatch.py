@@ -100,6 +100,7 @@ def made(
     key = None
     result = MISSED
     said: Sequence[Said] = ()
+    written = bool(fresh)
     try:
         if control.plain:
             plans = target.plans
@@ -125,6 +126,9 @@ def made(
         if control.last is not None:
             trace, seconds, held, named = control.last
             control.last = replace(trace, printed=printed), seconds, held, named
+    if written and control.last is not None:
+        trace, seconds, held, named = control.last
+        control.last = replace(trace, gradients="zero"), seconds, held, named
     if writes.watched:  # a view follows some tensor, perhaps one of these
         writes.wrote(args, kwargs, result)
     return result, said

@@ -24,6 +24,7 @@ from slanglab.torch.single import Single
 
 __all__ = ["call", "warn"]
 
+_transforms = getattr(torch._C, "_are_functorch_transforms_active", None)
 _OURS = (str(Path(__file__).parents[1]), str(Path(torch.__file__).parent))
 
 
@@ -48,6 +49,12 @@ def call(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> An
             function=f"{target.name}.bwds",
             hint=f"call `{target.name}(…)` with tensors that require a gradient, then `.backward()` of what it returns; or pass "
             "slangpy tensors: `slanglab.tensor(t.detach(), grad=True)`",
+        )
+    if _transforms is not None and _transforms():
+        raise CallError(
+            f"{target.name} was called within a transform of torch.func (vmap, grad, jvp, …), which a Slang function cannot take part in",
+            function=target.name,
+            hint="a call is vectorised by itself: pass the whole batch; for gradients use `torch.autograd.grad`",
         )
     found = leaves.collect(target, args, kwargs)
     one = Single(target, found, choose(target.name, target.device, found.leaves))

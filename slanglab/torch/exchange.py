@@ -75,8 +75,7 @@ def choose(function: str, device: spy.Device, leaves: Sequence[Leaf]) -> Exchang
     if where.type == "cpu":
         return host.exchange(device)
     if where.type == "cuda":
-        gpu.check(function, leaves[0].where, device)
-        return gpu.exchange(device, where)
+        return gpu.exchange(function, leaves[0].where, device, where)
     raise CallError(
         f"{function}: argument {leaves[0].where} is on {where}, and the function runs on {describe(device)}",
         function=function,

@@ -84,17 +84,20 @@ def view(address: int, shape: tuple[int, ...], dtype: Any, where: Any, owner: An
     return made if own is dtype else made.view(dtype)
 
 
-def check(function: str, argument: str, device: spy.Device) -> None:
-    """Refuse a tensor of CUDA for a device that shares no memory with torch.
+def check(function: str, argument: str, device: spy.Device, where: Any) -> None:
+    """Refuse a tensor of CUDA for a device that shares no memory with torch there.
 
     Raises
     ------
     CallError
     """
     if device.info.type == spy.DeviceType.cuda:
-        if _context(device.native_handles) == _context(spy.get_cuda_current_context_native_handles()):
+        with torch.cuda.device(where):
+            torch.cuda.current_stream()  # makes the context, and makes it current
+            torchs = _context(spy.get_cuda_current_context_native_handles())
+        if _context(device.native_handles) == torchs:
             return
-        what = "was opened before torch, in another context of CUDA"
+        what = f"is not in torch's context of {where}: it is on another GPU, or was opened before torch was imported"
     elif device.supports_cuda_interop:
         return
     else:
@@ -245,8 +248,25 @@ class GpuExchange:
 _to_torch = methods.own(spy.Buffer, "to_torch")
 
 
-def exchange(device: spy.Device, where: Any) -> GpuExchange:
-    """Return the way of torch tensors of a GPU to a device."""
-    key = ("torch", str(where))
-    found: GpuExchange = kernels.kept(device, key, lambda: GpuExchange(device, where))
+def exchange(function: str, argument: str, device: spy.Device, where: Any) -> GpuExchange:
+    """Return the way of torch tensors of a GPU to a device.
+
+    Parameters
+    ----------
+    function, argument : str
+        For the message.
+    device : slangpy.Device
+    where : torch.device
+
+    Raises
+    ------
+    CallError
+        For a device that shares no memory with torch there.
+    """
+
+    def make() -> GpuExchange:
+        check(function, argument, device, where)
+        return GpuExchange(device, where)
+
+    found: GpuExchange = kernels.kept(device, ("torch", str(where)), make)
     return found

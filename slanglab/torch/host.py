@@ -27,8 +27,13 @@ __all__ = ["HostExchange", "exchange"]
 _MOST_KEPT = 1 << 28
 """Bytes of tensors at most that are kept for later calls, on each device."""
 
-_USAGE = spy.BufferUsage.unordered_access | spy.BufferUsage.shader_resource | spy.BufferUsage.copy_source
-"""slangpy's own for tensors, and what it takes to copy a tensor in upload memory, which cannot be read otherwise."""
+_USAGE = (
+    spy.BufferUsage.unordered_access
+    | spy.BufferUsage.shader_resource
+    | spy.BufferUsage.copy_source
+    | spy.BufferUsage.copy_destination
+)
+"""slangpy's own for tensors, and what it takes to copy one in mapped memory: without that such a copy does nothing, and says nothing."""
 
 _LOCAL = spy.MemoryType.device_local
 _MAPPED = spy.MemoryType.read_back

@@ -18,20 +18,12 @@ from slanglab.errors import CallError
 
 __all__ = ["Arguments", "Leaf", "collect", "element_of", "torch_dtype", "torch_of"]
 
-_BY_NUMPY: dict[str, torch.dtype] = {
-    "float16": torch.float16,
-    "float32": torch.float32,
-    "float64": torch.float64,
-    "int8": torch.int8,
-    "int16": torch.int16,
-    "int32": torch.int32,
-    "int64": torch.int64,
-    "uint8": torch.uint8,
-    "uint16": torch.uint16,
-    "uint32": torch.uint32,
-    "uint64": torch.uint64,
-    "bool": torch.bool,
-}
+_BY_NUMPY: dict[np.dtype[Any], torch.dtype] = {
+    np.dtype(name): getattr(torch, name)
+    for name in (
+        "float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool",
+    )
+}  # fmt: skip
 _ELEMENTS: dict[torch.dtype, str] = {
     torch.float16: "half",
     torch.bfloat16: "float",
@@ -56,7 +48,7 @@ _KEPT = 64
 
 def torch_dtype(dtype: np.dtype[Any]) -> torch.dtype:
     """Return torch's dtype for one of numpy's that Slang has a type for."""
-    return _BY_NUMPY[dtype.name]
+    return _BY_NUMPY[dtype]
 
 
 def element_of(dtype: Any) -> str:

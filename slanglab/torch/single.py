@@ -40,17 +40,11 @@ class Single:
         The forward one.
     arguments : Arguments
     exchange : Exchange
-
-    Attributes
-    ----------
-    written : list of Leaf
-        The tensors that the function writes; `_result` among them where that is a torch tensor.
     """
 
     def __init__(self, target: Target, arguments: Arguments, exchange: Exchange) -> None:
         self.target = target
         self.leaves = arguments.leaves
-        self.written = [leaf for leaf in self.leaves if leaf.writes]
         self._arguments = arguments
         self._exchange = exchange
         self._tensors: list[Any] = []
@@ -62,17 +56,17 @@ class Single:
         self._returned: tuple[str, Any] = ("float", torch.float32)
         self._kind: object = None
         self._where = self.leaves[0].tensor.device
-        result = arguments.result
+        result = arguments.result if arguments.result is not None else target.returned
         self._into = result is not None and not _is_torch(result) and not _asks_for_tensor(result)
         self._returns = (
             bool(target.slang_function.have_return_value) if target.checked else True
         ) and not _is_torch(result)
         if self._into and (isinstance(result, (str, type)) or not _can_be_written(result)):
             raise CallError(
-                f"{target.name}: with torch tensors the result is a torch tensor, and _result asks for {result!r}",
+                f"{target.name}: with torch tensors the result is a torch tensor, and {result!r} was asked for",
                 function=target.name,
                 argument="_result",
-                hint="leave _result out; `.numpy()` of what comes back is the array",
+                hint="ask for nothing; `.numpy()` of what comes back is the array",
             )
 
     # ----- gradients -----

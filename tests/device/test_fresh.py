@@ -95,7 +95,7 @@ def test_doubles(m, shapes, rng):
 
 def test_a_straight_kernel_of_arrays_gives_the_same_bits(m, rng):
     added, written = _both(m, "f", ((30000,), (30000,)), rng)
-    assert slanglab.last_run() is not None
+    assert slanglab.last_run().gradients == "zero"
     for one, other in zip(added, written, strict=True):
         assert np.array_equal(one, other)
 

@@ -232,8 +232,10 @@ def test_a_tensor_that_is_overwritten_in_place(m):
     t = x * 1
     m.stepped(t, torch.arange(3))
     assert t.tolist() == [4, 9, 16]
-    (t * torch.tensor([1.0, 10.0, 100.0])).sum().backward()
+    (t * torch.tensor([1.0, 10.0, 100.0])).sum().backward(retain_graph=True)
     assert x.grad.tolist() == [4, 60, 800]
+    t.sum().backward()
+    assert x.grad.tolist() == [8, 66, 808]
 
 
 def test_other_results(m):
@@ -392,3 +394,113 @@ def test_a_graph_that_is_dropped_frees_the_tensors(m):
     del out
     gc.collect()
     assert gone() is None
+
+
+# ----- slangpy's own arguments and modifiers -----
+
+MODIFIED = """
+import slangpy;
+[Differentiable] float product(float x, float y) { return x * y; }
+[Differentiable] float place(float x, no_diff int2 at) { return x * at.x + at.y; }
+[Differentiable] float sum3(float v[3]) { return v[0] * v[1] + v[2]; }
+extern static const float SCALE = 1;
+[Differentiable] float constant(float x) { return SCALE * x; }
+uniform float offset;
+[Differentiable] float shifted(float x) { return x * x + offset; }
+"""
+
+
+@pytest.fixture(scope="module")
+def modified(device):
+    return slanglab.compile(MODIFIED, "torch_modified")
+
+
+def test_mapped_arguments(modified):
+    x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    y = torch.tensor([10.0, 100.0], requires_grad=True)
+    outer = modified.product.map(x=(1,), y=(0,))
+    z = outer(x=x, y=y)
+    assert z.tolist() == [[10, 20, 30], [100, 200, 300]]
+    z.backward(torch.tensor([[1.0, 1, 1], [2, 2, 2]]))
+    assert x.grad.tolist() == [210, 210, 210]
+    assert y.grad.tolist() == [6, 12]
+
+
+def test_grids(modified):
+    x = torch.ones((2, 3), requires_grad=True)
+    z = modified.place(x, spy.grid((2, 3)))
+    plain = modified.place(slanglab.ones((2, 3)), spy.grid((2, 3)), _result="numpy")
+    assert np.array_equal(z.detach().numpy(), plain)
+    z.sum().backward()
+    assert x.grad.tolist() == [[0, 1, 2], [0, 1, 2]]
+
+
+def test_a_scalar_over_a_grid_has_the_grids_shape(modified):
+    x = torch.tensor(2.0, requires_grad=True)
+    z = modified.place(x, spy.grid((2, 3)))
+    assert z.shape == (2, 3)
+    z.sum().backward()
+    assert x.grad.item() == 6
+
+
+def test_fixed_arrays(modified):
+    v = torch.tensor([[1.0, 2, 3], [4, 5, 6]], requires_grad=True)
+    assert modified.sum3(v).tolist() == [5, 26]
+    modified.sum3(v).sum().backward()
+    assert v.grad.tolist() == [[2, 1, 1], [5, 4, 1]]
+
+
+def test_constants_uniforms_and_groups(modified):
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    scaled = modified.constant.constants({"SCALE": 3.0})
+    assert scaled(x).tolist() == [3, 6]
+    scaled(x).sum().backward()
+    assert x.grad.tolist() == [3, 3]
+    assert modified.shifted.set({"offset": 5.0})(x).tolist() == [6, 9]
+    assert modified.product.call_group_shape(spy.slangpy.Shape((64,)))(x, x).tolist() == [1, 4]
+
+
+def test_return_types(modified):
+    x = torch.tensor([1.0, 2.0])
+    assert isinstance(modified.product.return_type(spy.Tensor)(x, 2.0), torch.Tensor)
+    with pytest.raises(CallError, match="was asked for"):
+        modified.product.return_type("numpy")(x, 2.0)
+
+
+def test_every_backward_call_can_be_checked(modified, control):
+    control.change(check="always")
+    for _ in range(3):
+        x = torch.tensor([1.0, 2.0], requires_grad=True)
+        modified.product(x, 2.0).sum().backward()
+        assert slanglab.last_run().check.verdict == "agrees"
+        assert x.grad.tolist() == [2, 2]
+
+
+def test_the_device_is_timed(modified, control):
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    with slanglab.timing():
+        modified.product(x, 2.0).sum().backward()
+    assert slanglab.last_run().device_ms > 0
+    assert x.grad.tolist() == [2, 2]
+
+
+def test_a_cell_that_changes(device):
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    f = slanglab.compile("[Differentiable] float f(float x) { return x; }", "torch_edited").f
+    assert f(x).tolist() == [1, 2]
+    y = f(x)
+    slanglab.compile("[Differentiable] float f(float x) { return 3 * x; }", "torch_edited")
+    assert f(x).tolist() == [3, 6]
+    f(x).sum().backward()
+    assert x.grad.tolist() == [3, 3]
+    y.sum().backward()  # of the version that ran
+    assert x.grad.tolist() == [4, 4]
+
+
+def test_printing_functions(device, capsys):
+    m = slanglab.compile(
+        'import slangpy; import sgl.device.print;\nfloat loud(float x) { print("x={}", x); return x; }',
+        "torch_loud",
+    )
+    assert m.loud(torch.tensor([2.0])).tolist() == [2]
+    assert "x=2" in capsys.readouterr().out + slanglab.last_run().prints

@@ -1,11 +1,15 @@
 """Gradients of calls with torch tensors: torch's own gradcheck, and plain torch in double precision."""
 
+import threading
+
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is an extra")
 
+
 import slanglab  # noqa: E402
+from slanglab.engine.dispatch import GradientWarning  # noqa: E402
 from slanglab.errors import CallError  # noqa: E402
 
 DOUBLES = """
@@ -390,3 +394,54 @@ def test_random_calls_agree_with_plain_torch(device, seed):
             loose = {torch.float16: 1e-2, torch.bfloat16: 5e-2}.get(one.dtype, 1e-4)
             scale = 1 + float(other.abs().max()) if other.numel() else 1.0
             assert torch.allclose(one.double(), other, rtol=loose, atol=loose * scale), about
+
+
+def test_transforms_of_torch_func_are_refused(f):
+    for transform in (torch.func.vmap, torch.func.grad):
+        with pytest.raises(CallError, match=r"torch\.func"):
+            transform(lambda x: f.shared(x, 2.0).sum())(torch.ones(3, 2))
+
+
+def test_jacobians_hooks_and_checkpoints(f, seed):
+    torch.manual_seed(seed)
+    x = torch.randn(3, requires_grad=True)
+    found = torch.autograd.functional.jacobian(lambda v: f.shared(v, 2.0), x.detach())
+    assert torch.allclose(found, torch.diag(4 * x.detach()))
+    y = f.shared(x, 2.0)
+    y.register_hook(lambda g: 3 * g)
+    y.sum().backward()
+    assert torch.allclose(x.grad, 12 * x.detach())
+    x.grad = None
+    torch.utils.checkpoint.checkpoint(lambda v: f.shared(v, 2.0), x, use_reentrant=False).sum().backward()
+    assert torch.allclose(x.grad, 4 * x.detach())
+    with torch.autograd.detect_anomaly(check_nan=True):
+        f.shared(x, 2.0).sum().backward()
+
+
+def test_several_threads_go_back_through_one_graph(f):
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    y = f.shared(x, 2.0).sum()
+    found = []
+
+    def work():
+        found.append(torch.autograd.grad(y, x, retain_graph=True)[0].tolist())
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert found == [[4, 8]] * 4
+
+
+def test_a_tensor_parameter_without_derivatives_is_said(device):
+    m = slanglab.compile(
+        "import slangpy;\n[Differentiable] float f(Tensor<float, 1> t, float x) { return t[0] * x; }",
+        "torch_plain_tensor",
+    )
+    x, t = torch.tensor([1.0, 2.0], requires_grad=True), torch.tensor([3.0], requires_grad=True)
+    with pytest.warns(GradientWarning, match="t gets no gradient, as a Tensor<float, 1> carries none"):
+        y = m.f(t, x)
+    y.sum().backward()
+    assert x.grad.tolist() == [3, 3]
+    assert t.grad is None

@@ -247,7 +247,7 @@ def test_a_tensor_of_cuda_on_a_device_that_shares_nothing(device):
     if device.supports_cuda_interop:
         pytest.skip("this device shares memory with CUDA")
     with pytest.raises(CallError, match="shares no memory with CUDA") as caught:
-        gpu.check("f", "x", device)
+        gpu.check("f", "x", device, torch.device("cuda:0"))
     assert caught.value.argument == "x"
     assert "vulkan" in str(caught.value).lower()
     assert "cuda" in str(caught.value).lower()
