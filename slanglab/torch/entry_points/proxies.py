@@ -208,11 +208,11 @@ class TorchModule:
         access = access_of(self)
         if access.cell.good is None:
             return f"<Slang module for PyTorch {access.shown}: has not compiled>"
+        of = access.cell.good.description
+        if not of.startswith(f"{access.shown}, "):  # a file, or a cell without a name, is known by its place
+            of = f"{access.shown}, {of}"
         built = "" if access.cell.good.program.library is not None else ", not built"
-        return (
-            f"<Slang module for PyTorch {access.shown}, {access.cell.good.description}{built}: "
-            f"{', '.join(access.names())}>"
-        )
+        return f"<Slang module for PyTorch {of}{built}: {', '.join(access.names())}>"
 
 
 def access_of(module: TorchModule) -> TorchAccess:

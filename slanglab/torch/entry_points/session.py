@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from slanglab.cells.graph import CellGraph
-from slanglab.cells.report import CellReport, FunctionRow, ParameterRow
+from slanglab.cells.report import CellReport
 from slanglab.cells.resolve import file_key
 from slanglab.cells.session import Request
 from slanglab.cells.units import Pasted, UnitMaker, placed
@@ -26,6 +26,7 @@ from slanglab.torch.entry_points.compiler import TorchCompiler, TorchProgram
 from slanglab.torch.entry_points.generated import Generated
 from slanglab.torch.entry_points.messages import shifted
 from slanglab.torch.entry_points.proxies import TorchAccess, TorchFunction, TorchModule, generated_of
+from slanglab.torch.entry_points.reporting import notes, rows
 
 __all__ = ["TorchCells", "TorchRan", "current_cells", "generated", "load", "provide_cells"]
 
@@ -259,14 +260,14 @@ class TorchCells:
         assert version is not None
         program = version.program
         access = self.access(cell)
-        messages = [*found, *version.warnings, *_notes(program)]
+        messages = [*found, *version.warnings, *notes(program)]
         failed = [c for c in self._graph.stale_because(cell) if c is not cell]
         report = CellReport(
             name=request.name or shown.cell,
             state="stale" if failed else "compiled" if outcome.compiled else "unchanged",
             device="CUDA, for PyTorch" if program.library is not None else "to CUDA text, not built",
             milliseconds=(time.perf_counter() - started) * 1e3,
-            functions=tuple(_rows(program)),
+            functions=tuple(rows(program)),
             imports=tuple(self._name(c) for c in failed)
             or tuple(written for written, _ in version.unit.imports),
             reason=outcome.reason or "nothing changed",
@@ -297,74 +298,6 @@ def _from_line_one(unit: Unit) -> str:
 def _is_of_slangpy(diagnostic: Diagnostic) -> bool:
     said = diagnostic.text or diagnostic.title
     return any(f"'{word}" in said for word in ("slangpy", "sgl", "slanglab"))
-
-
-def _notes(program: TorchProgram) -> list[Diagnostic]:
-    """Return what to say of a cell beside the compiler's messages: what the build lacks, and pairs that are none."""
-    found = []
-    if program.missing:
-        lacking = "; ".join(m.what for m in program.missing)
-        found.append(
-            Diagnostic(
-                "warning",
-                "not-built",
-                "the cell is compiled to CUDA and cannot run here",
-                f"not built: {lacking}",
-                hint=f"{'; then '.join(m.command for m in program.missing)}; `%slang code NAME` shows its CUDA",
-            )
-        )
-    for stem, why in program.unpaired.items():
-        function = program.callables[f"{stem}_bwd"].function
-        own = function in program.outline.functions
-        found.append(
-            Diagnostic(
-                "warning",
-                "no-pair",
-                "not offered as one function with its gradient",
-                f"`{stem}_fwd` and `{stem}_bwd` are not offered as `{stem}`: {why}",
-                line=function.line if own else 0,
-                column=function.column if own else 0,
-                end_column=function.column + len(function.name) if own else 0,
-                hint=f"`{stem}_bwd` takes the inputs of `{stem}_fwd` and a gradient for each result, and returns one for each input",
-            )
-        )
-    if not program.callables:
-        found.append(
-            Diagnostic(
-                "note",
-                "nothing-offered",
-                "nothing here can be called from Python",
-                "nothing here can be called from Python, though other cells may import it",
-                hint="write [TorchEntryPoint] above a function of `TorchTensor`s, or [AutoPyBindCUDA] above a kernel",
-            )
-        )
-    return found
-
-
-def _rows(program: TorchProgram) -> Iterable[FunctionRow]:
-    """Return the functions that Python can call, as the report shows them."""
-    for pair in program.pairs.values():
-        function = program.callables[pair.forward].function
-        parameters = tuple(
-            ParameterRow(p.name, p.type, gradient=i in pair.differentiable) for i, p in enumerate(pair.inputs)
-        )
-        note = (
-            f"{pair.forward}, and {pair.backward} for its gradient, as one function in torch's autograd graph"
-        )
-        yield FunctionRow(pair.name, parameters, function.result, True, note=note)
-    for called in program.callables.values():
-        function = called.function
-        parameters = tuple(ParameterRow(p.name, p.type) for p in function.parameters)
-        derivative = called.kind == "kernel" and function.differentiable
-        note = ""
-        if called.kind == "kernel":
-            note = "a kernel: call it with its arguments, then .launchRaw(blockSize=(x, y, z), gridSize=(x, y, z))"
-            parameters = tuple(
-                replace(p, gradient=derivative and p.type.startswith("DiffTensorView")) for p in parameters
-            )
-        yield FunctionRow(
-            called.name, parameters, function.result or "void", derivative, function.doc, note=note
-        )
 
 
 _provider: Callable[[], TorchCells] | None = None
