@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from slanglab.machine.libraries import preload
 
 if TYPE_CHECKING:
-    from slanglab import optim
+    from slanglab import optim, torch
     from slanglab.cells.versions import CompileError
     from slanglab.engine.probing.gradcheck import gradcheck
     from slanglab.errors import ArgumentError, CallError, DeviceError, SlangLabError
@@ -73,6 +73,7 @@ __all__ = [
     "table",
     "tensor",
     "timing",
+    "torch",
     "train",
     "unload_ipython_extension",
     "zeros",
@@ -113,7 +114,7 @@ _HOMES = {
     "slanglab.widgets.live_train": ("last_training", "steps", "train"),
     "slanglab.widgets.tables": ("table",),
 }
-_ROOMS = ("optim",)
+_ROOMS = ("optim", "torch")
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 

@@ -5,18 +5,22 @@ from __future__ import annotations
 import difflib
 import importlib.metadata
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from IPython.core.error import UsageError
+from IPython.display import display
 
 from slanglab import __version__, caches
 from slanglab import device as devices
 from slanglab.errors import SlangLabError
 from slanglab.settings import KEYS
+from slanglab.widgets import code as code_view
 
 if TYPE_CHECKING:
-    from slanglab.cells.versions import CompileError
+    from slanglab.cells.versions import Cell, CompileError
     from slanglab.lab import Lab
+    from slanglab.torch.entry_points.compiler import TorchProgram
 
 __all__ = ["run"]
 
@@ -49,6 +53,9 @@ def _overview(lab: Lab) -> str:
     cells = ", ".join(c.key for c in named) or "none"
     if unnamed:
         cells += f" and {unnamed} without a name"
+    if for_torch := lab.torch_cells.cells():
+        names = ", ".join(c.key if c.named else c.latest.label for c in for_torch)
+        cells = f"{cells}; for PyTorch: {names}"
     rows = [
         ("slanglab", __version__),
         ("slangpy", importlib.metadata.version("slangpy")),
@@ -104,7 +111,7 @@ def _modules(lab: Lab, words: list[str], _line: str) -> None:
     if words:
         raise UsageError("%slang modules takes no arguments")
     cells = lab.cells.cells()
-    if not cells:
+    if not cells and not lab.torch_cells.cells():
         print("no cells yet; start one with `%%slang NAME`")
         return
     rows = [("module", "version", "state", "imports", "declares")]
@@ -122,9 +129,39 @@ def _modules(lab: Lab, words: list[str], _line: str) -> None:
                 ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else ""),
             )
         )
+    rows.extend(_torch_row(lab, cell) for cell in lab.torch_cells.cells())
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
         print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _torch_row(lab: Lab, cell: Cell[TorchProgram]) -> tuple[str, str, str, str, str]:
+    good = cell.good
+    because = lab.torch_cells.stale_because(cell)
+    state = "good" if not because else "stale" if good is not None else "does not compile"
+    if good is not None and good.program.library is None:
+        state += ", not built"
+    names = lab.torch_cells.access(cell).names() if good is not None else []
+    return (
+        cell.key if cell.named else cell.latest.label,
+        f"{good.number}, {good.description}" if good is not None else "none",
+        f"{state} (--torch)",
+        ", ".join(written for written, _ in good.unit.imports) if good is not None else "",
+        ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else ""),
+    )
+
+
+def _code(lab: Lab, words: list[str], line: str) -> None:
+    found = {c.key if c.named else c.latest.label: c for c in lab.torch_cells.cells() if c.good is not None}
+    if not words:
+        raise UsageError("%slang code takes the name of one --torch cell")
+    name = line.split(None, 1)[1].strip()  # a file's path may hold spaces
+    cell = found.get(name)
+    if cell is None or cell.good is None:
+        hint = f"there are {', '.join(found)}" if found else "start one with `%%slang --torch NAME`"
+        raise SlangLabError(f"there is no --torch cell called {name!r} that compiles", hint=hint)
+    code = replace(cell.good.program.generated, name=name)
+    display({"text/html": code_view.html(code), "text/plain": code_view.text(code)}, raw=True)  # type: ignore[no-untyped-call]
 
 
 def _config(lab: Lab, words: list[str], line: str) -> None:
@@ -154,7 +191,7 @@ def _reset(lab: Lab, words: list[str], _line: str) -> None:
 def _forget(lab: Lab, words: list[str], _line: str) -> None:
     if len(words) != 1:
         raise UsageError("%slang forget takes the name of one module")
-    if not lab.cells.forget(words[0]):
+    if not lab.cells.forget(words[0]) and not lab.torch_cells.forget(words[0]):
         raise SlangLabError(f"there is no module called {words[0]!r}", hint="`%slang modules` lists them")
     print(f"{words[0]} can no longer be imported; functions of it that you hold go on running")
 
@@ -162,6 +199,7 @@ def _forget(lab: Lab, words: list[str], _line: str) -> None:
 _COMMANDS: dict[str, Callable[[Lab, list[str], str], None]] = {
     "device": _device,
     "modules": _modules,
+    "code": _code,
     "config": _config,
     "reset": _reset,
     "forget": _forget,

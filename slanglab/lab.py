@@ -26,6 +26,7 @@ from slanglab.memory import give_back
 from slanglab.settings import Settings
 from slanglab.succession import Succession
 from slanglab.tensors import kernels, mended
+from slanglab.torch.entry_points.session import TorchCells, TorchRan, provide_cells
 from slanglab.waiting import methods as blocking
 from slanglab.widgets import inspector, report
 
@@ -60,6 +61,7 @@ class Lab:
             self.control,
             self.ready,
         )
+        self.torch_cells = TorchCells(self.roots, self.cells.cell)
         waiting.describe_work(self._running)
 
     def configure(self, name: str, value: str) -> None:
@@ -238,14 +240,19 @@ class Lab:
 
     def run(self, request: Request) -> Ran:
         """Run a cell; see `CellSession.run`."""
-        try:
-            return self.cells.run(request)
-        except CompileError as error:
-            if error.report is not None:
-                error.details = report.text(
-                    error.report
-                )  # a script sees the lines at fault in the exception itself
-            raise
+        with _told():
+            ran = self.cells.run(request)
+        if request.name is not None:
+            self.torch_cells.forget(request.name)  # a name means one cell
+        return ran
+
+    def run_torch(self, request: Request) -> TorchRan:
+        """Run a `--torch` cell; see `TorchCells.run`."""
+        with _told():
+            ran = self.torch_cells.run(request)
+        if request.name is not None:
+            self.cells.forget(request.name)
+        return ran
 
     def compile(
         self,
@@ -273,6 +280,17 @@ class Lab:
 
     def _finished(self, program: Program) -> str:
         return printing.flush(program.device, self.log)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Put the report of a cell that does not compile into its exception, where a script sees the lines at fault."""
+    try:
+        yield
+    except CompileError as error:
+        if error.report is not None:
+            error.details = report.text(error.report)
+        raise
 
 
 def _with_torch(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -305,6 +323,7 @@ def adopt(lab: Lab) -> Lab:
 
 
 devices.provide_current(lambda: current().device)
+provide_cells(lambda: current().torch_cells)
 
 
 @elsewhere.by_engine

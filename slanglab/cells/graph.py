@@ -142,8 +142,16 @@ class CellGraph(Generic[P]):
 
     # ----- changing -----
 
-    def run(self, key: str, unit: Unit, *, named: bool = True) -> Outcome[P]:
+    def run(self, key: str, unit: Unit, *, named: bool = True, because: str = "") -> Outcome[P]:
         """Run a cell: compile it if anything changed, then every cell that imports it.
+
+        Parameters
+        ----------
+        key : str
+        unit : Unit
+        named : bool
+        because : str
+            Why it is to be compiled even though nothing changed; empty where there is no reason.
 
         Raises
         ------
@@ -151,7 +159,7 @@ class CellGraph(Generic[P]):
             When it does not compile; its last good version, and that of its importers, stay as they are.
         """
         cell = self._cells.get(key)
-        reason = self._why_compile(cell, unit)
+        reason = self._why_compile(cell, unit) or because
         if cell is not None and not reason:
             cell.latest = unit
             if cell.good is not None:  # the same text, perhaps under another execution count

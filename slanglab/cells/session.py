@@ -32,7 +32,7 @@ from slanglab.memory import give_back
 from slanglab.messages.hints import hint
 from slanglab.text import source, symbols
 from slanglab.text.diagnostics import Diagnostic, SourceText
-from slanglab.text.limitations import limitations
+from slanglab.text.limitations import limitations, torch_style
 from slanglab.text.lint import lint
 
 __all__ = ["CellSession", "Ran", "Request"]
@@ -297,6 +297,7 @@ class CellSession:
                 outcome = self.graph.run(key, unit, named=name is not None)
             except CompileError as error:
                 found = [*complaints, *warnings, *error.diagnostics]
+                found += [moved(d, request.first_line) for d in torch_style(parsed)]
                 raise CompileError(
                     name or label, self._with_hints(found, parsed, request.first_line)
                 ) from error

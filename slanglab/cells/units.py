@@ -65,11 +65,19 @@ class UnitMaker:
         Return the graph; an imported file becomes a node of it.
     roots : callable
         Return the folders that cells may read files in.
+    libraries : sequence of Path
+        Where modules lie that the compiler itself finds.
     """
 
-    def __init__(self, graph: Callable[[], CellGraph[Program]], roots: Callable[[], Sequence[Path]]) -> None:
+    def __init__(
+        self,
+        graph: Callable[[], CellGraph[Program]],
+        roots: Callable[[], Sequence[Path]],
+        libraries: Sequence[Path] = _LIBRARIES,
+    ) -> None:
         self._graph = graph
         self._roots = roots
+        self._libraries = libraries
         self._library: dict[str, bool] = {}
 
     def make(self, pasted: Pasted) -> tuple[Unit, list[Diagnostic]]:
@@ -144,7 +152,7 @@ class UnitMaker:
         known = self._library.get(name)
         if known is None:
             file = f"{name.replace('.', '/')}.slang"
-            known = name in ("glsl", "neural") or any((folder / file).is_file() for folder in _LIBRARIES)
+            known = name in ("glsl", "neural") or any((folder / file).is_file() for folder in self._libraries)
             self._library[name] = known
         return known
 

@@ -12,8 +12,13 @@ from slanglab.remote.cells import RemoteRan
 from slanglab.remote.proxies import RemoteModule
 from slanglab.remote.proxies import cell_of as remote_cell_of
 from slanglab.text.source import python_name
+from slanglab.torch.entry_points.proxies import TorchModule
+from slanglab.torch.entry_points.proxies import cell_of as torch_cell_of
+from slanglab.torch.entry_points.session import TorchRan
 
 __all__ = ["Bound", "bind"]
+
+_Ran = Ran | RemoteRan | TorchRan
 
 
 @dataclass(frozen=True)
@@ -24,7 +29,7 @@ class Bound:
     left_alone: tuple[tuple[str, str], ...]
 
 
-def bind(namespace: MutableMapping[str, Any], ran: Ran | RemoteRan, name: str | None) -> Bound:
+def bind(namespace: MutableMapping[str, Any], ran: _Ran, name: str | None) -> Bound:
     """Bind a module to `name`, or without one each function and struct of the cell to its own name.
 
     A Python object that did not come from a Slang cell is never overwritten.
@@ -48,21 +53,21 @@ def bind(namespace: MutableMapping[str, Any], ran: Ran | RemoteRan, name: str | 
 
 
 def _cell_of(value: object) -> object:
-    return cell_of(value) or remote_cell_of(value)
+    return cell_of(value) or remote_cell_of(value) or torch_cell_of(value)
 
 
-def _remove_old(namespace: MutableMapping[str, Any], ran: Ran | RemoteRan, wanted: dict[str, Any]) -> None:
+def _remove_old(namespace: MutableMapping[str, Any], ran: _Ran, wanted: dict[str, Any]) -> None:
     """Remove names that an earlier version of the cell bound and this one does not declare."""
     for key, value in list(namespace.items()):
         if (
             key not in wanted
-            and type(value) not in (SlangModule, RemoteModule)
+            and type(value) not in (SlangModule, RemoteModule, TorchModule)
             and _cell_of(value) is ran.access.cell
         ):
             del namespace[key]
 
 
-def _reason(key: str, value: object, ran: Ran | RemoteRan, name: str | None) -> str:
+def _reason(key: str, value: object, ran: _Ran, name: str | None) -> str:
     kind = "function" if callable(value) and not isinstance(value, type) else type(value).__name__
     article = "an" if kind[0] in "aeiou" else "a"
     way = (

@@ -91,7 +91,7 @@ def command(lab: Lab, line: str) -> None:
     if words[:2] == ["config", "engine"] and len(words) == 3:
         commands.run(lab, line)
         _switch(lab)
-    elif there is None:
+    elif there is None or words[:1] == ["code"]:
         commands.run(lab, line)
     elif words[:1] == ["config"]:
         commands.run(lab, line)

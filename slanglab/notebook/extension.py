@@ -17,8 +17,9 @@ from slanglab.notebook.magics import SlangMagics, lift_comments, wrap_errors
 from slanglab.notebook.raised import Raised
 from slanglab.notebook.work_line import WorkLine
 from slanglab.tensors.records import Summary
+from slanglab.torch.entry_points.generated import Generated
 from slanglab.waiting import explain_loss
-from slanglab.widgets import check_html, tables
+from slanglab.widgets import check_html, code, tables
 
 __all__ = ["Extension", "load_ipython_extension", "unload_ipython_extension"]
 
@@ -48,6 +49,7 @@ class Extension:
         SlangLabError.presenter = wrap_errors
         GradCheck.drawer = check_html.html
         Summary.drawer = tables.summary_html
+        Generated.drawer = code.html
         engines.start(self._lab, self._shell)
         self._lab.log.install()
         self._lab.mend()
@@ -64,6 +66,7 @@ class Extension:
         SlangLabError.presenter = None
         GradCheck.drawer = None
         Summary.drawer = None
+        Generated.drawer = None
         if self._work_line is not None:
             self._work_line.remove()
         self._shell.events.unregister("post_run_cell", self._after_cell)

@@ -76,6 +76,11 @@ def _parser() -> _Parser:
         action="store_true",
         help="compare the gradients of every backward call with difference quotients, not only the first",
     )
+    parser.add_argument(
+        "--torch",
+        action="store_true",
+        help="compile a cell in the style of slang-torch ([TorchEntryPoint], [AutoPyBindCUDA]) into functions for PyTorch on CUDA",
+    )
     parser.add_argument("--line", type=int, default=1, help=argparse.SUPPRESS)
     return parser
 
@@ -141,9 +146,13 @@ class SlangMagics(Magics):
                                    and names the line, the index and the shape; slower, forward and backward, in this cell's own text
           --check                  compare the gradients of every backward call with difference quotients, not only of the first one
 
+          --torch                  a cell in the style of slang-torch ([TorchEntryPoint], [AutoPyBindCUDA], TensorView): functions for
+                                   PyTorch on CUDA; pairs X_fwd, X_bwd are also one function X with its gradient
+
         %slang                     device, backend, caches and modules
         %slang device              the current device; `%slang device list` shows all, `%slang device NAME` switches
         %slang modules             the cells: names, versions, what imports what
+        %slang code NAME           the CUDA and C++ of a --torch cell
         %slang config [KEY [VALUE]]  the settings, kept between sessions
         %slang reset               close the device and open it again; tensors are lost, cells are compiled again
         """
@@ -171,7 +180,7 @@ class SlangMagics(Magics):
             check=options.check,
         )
         try:
-            ran = engines.run(self._lab, request)
+            ran = self._lab.run_torch(request) if options.torch else engines.run(self._lab, request)
         except CompileError as error:
             if error.report is not None:
                 display.show(error.report)

@@ -10,7 +10,7 @@ from slanglab.text.intrinsics import INTRINSICS
 from slanglab.text.keywords import CALL_WORDS
 from slanglab.text.outline import Function, Outline, signature
 
-__all__ = ["limitations"]
+__all__ = ["limitations", "torch_style"]
 
 _MOST_SIGNATURES = 8
 
@@ -27,7 +27,7 @@ def limitations(outline: Outline) -> list[Diagnostic]:
     list of Diagnostic
         Warnings in the order of the text, one for each function or declaration; lines count from the text's first, `cell` is
         left empty. Codes: "module-declaration", "intrinsic-name", "overloaded", "static-method", "parameter-name",
-        "operator".
+        "operator", "torch-style".
 
     Notes
     -----
@@ -35,8 +35,33 @@ def limitations(outline: Outline) -> list[Diagnostic]:
     Slang's joins its overloads, a static method is called by its bare name, `module x;` hides what is not `public`, and a
     parameter called `self` or `_result` collides with slangpy's own.
     """
-    found = [*_module(outline), *_functions(outline)]
+    found = [*_module(outline), *_functions(outline), *torch_style(outline)]
     return sorted(found, key=lambda d: (d.line, d.column))
+
+
+_TORCH_ATTRIBUTES = {
+    "torchentrypoint": "TorchEntryPoint",
+    "autopybindcuda": "AutoPyBindCUDA",
+    "cudakernel": "CudaKernel",
+    "cudadeviceexport": "CudaDeviceExport",
+}
+
+
+def torch_style(outline: Outline) -> list[Diagnostic]:
+    """Return a warning for a text that is for slang-torch: its functions are CUDA's, which slangpy does not call."""
+    for function in outline.functions:
+        written = {a.partition("(")[0].strip().lower() for a in function.attributes}
+        if meant := next((name for word, name in _TORCH_ATTRIBUTES.items() if word in written), None):
+            return [
+                _at(
+                    function,
+                    "torch-style",
+                    "this is slang-torch style",
+                    f"`[{meant}]` makes `{function.name}` a function for PyTorch and CUDA, which slangpy cannot call",
+                    "begin the cell with `%%slang --torch NAME`",
+                )
+            ]
+    return []
 
 
 def _module(outline: Outline) -> Iterator[Diagnostic]:

@@ -1,6 +1,6 @@
-"""PyTorch: torch tensors in calls, in torch's autograd graph.
+"""PyTorch: torch tensors in calls, in torch's autograd graph; modules and launches; cells in the style of slang-torch.
 
-Nothing here is imported before a torch tensor reaches a call: torch is an optional dependency (`pip install slanglab[torch]`).
+Nothing here is imported before it is used, and PyTorch by no import: it is an optional dependency (`pip install slanglab[torch]`).
 """
 
 from __future__ import annotations
@@ -9,18 +9,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from slanglab.torch.entry_points.session import generated, load
     from slanglab.torch.functions import function
     from slanglab.torch.launching import RankError, launch
     from slanglab.torch.module import Module
     from slanglab.torch.ranks import local_device
 
-__all__ = ["Module", "RankError", "function", "launch", "local_device"]
+__all__ = ["Module", "RankError", "function", "generated", "launch", "load", "local_device"]
 
 _HOMES = {
     "Module": "slanglab.torch.module",
     "RankError": "slanglab.torch.launching",
     "function": "slanglab.torch.functions",
+    "generated": "slanglab.torch.entry_points.session",
     "launch": "slanglab.torch.launching",
+    "load": "slanglab.torch.entry_points.session",
     "local_device": "slanglab.torch.ranks",
 }
 

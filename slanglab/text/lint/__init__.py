@@ -9,7 +9,7 @@ from __future__ import annotations
 from slanglab.text.accesses import Accesses
 from slanglab.text.diagnostics import Diagnostic
 from slanglab.text.indices import convert
-from slanglab.text.lint import derivatives, endless, loads, loops, sizes, tensors
+from slanglab.text.lint import derivatives, endless, launches, loads, loops, sizes, tensors
 from slanglab.text.lint.bodies import read_bodies
 from slanglab.text.lint.rule import Rule
 from slanglab.text.outline import Outline
@@ -32,6 +32,9 @@ RULES: tuple[Rule, ...] = (
     tensors.RACE,
     derivatives.CUT_OFF,
     tensors.INDEX_ORDER,
+    launches.PAST_THE_END,
+    launches.RANGE_CHECK_AXIS,
+    launches.BLOCK_OF_A_TENSOR,
     endless.ENDLESS_LOOP,
 )
 """Every rule, in the order in which a finding is likely to be the cause of what went wrong."""
@@ -99,7 +102,7 @@ def _found(accesses: Accesses) -> list[tuple[int, Diagnostic]]:
     made = derivatives.derivatives_of(functions)
     found: list[tuple[int, Diagnostic]] = []
     for body in read_bodies(accesses):
-        checks = [tensors.check(body), endless.check(body)]
+        checks = [tensors.check(body), endless.check(body), launches.check(body)]
         if body.number in made:
             of = made[body.number]
             checks.append(derivatives.check_custom(body, functions[of] if of is not None else None))

@@ -15,7 +15,8 @@ Made from the rules by `python -m slanglab.text.lint.page`; do not edit it by ha
 When a cell is compiled, SlangLab reads it for known traps, most of them of differentiable Slang: the forward call is right, and it is the
 gradient that is wrong, or the backward call that does not come back. Each was seen with slangpy 0.43.1 (Slang 2026.12); both texts under a
 rule are run by the tests, the first in a process of its own. Mixed kinds of indices (`mixed-index-kinds`, `mixed-index-types`) and what
-slangpy cannot call are told by other parts of SlangLab.
+slangpy cannot call are told by other parts of SlangLab. `past-the-end`, `range-check-axis` and `block-of-a-tensor` are about kernels
+that are launched over a tensor, above all those of `%%slang --torch` cells ([torch-cells.md](torch-cells.md)).
 
 | code | what it is about |
 |---|---|
