@@ -53,7 +53,8 @@ def style(name: str = "style.css") -> str:
     element. Each colour is a `light-dark()` pair, so `color-scheme` of the root alone decides between the themes.
     """
     text, host = (
-        resources.files(__package__).joinpath(sheet).read_text(encoding="utf-8") for sheet in (name, "host.css")
+        resources.files(__package__).joinpath(sheet).read_text(encoding="utf-8")
+        for sheet in (name, "host.css")
     )
     text = re.sub(r"@host (\S+);", lambda found: host.replace("@root", found[1]), text)
     data = tokens()

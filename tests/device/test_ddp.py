@@ -22,7 +22,7 @@ if not (distributed.is_available() and distributed.is_gloo_available()):
 
 import slanglab as sl  # noqa: E402
 from slanglab.errors import ArgumentError, DeviceError, SlangLabError  # noqa: E402
-from slanglab.private import PREFIX  # noqa: E402
+from slanglab.private import PREFIX, PrivateFolder  # noqa: E402
 from slanglab.torch import Module, RankError, launch, launching, local_device, ranks, results, travel  # noqa: E402
 
 NETWORK = """
@@ -472,6 +472,8 @@ def test_processes_die_with_their_parent(tmp_path):
     while any(psutil.pid_exists(pid) for pid in pids) and time.monotonic() < until:
         time.sleep(0.05)
     assert not [pid for pid in pids if psutil.pid_exists(pid)]
+    time.sleep(1.1)  # so old is a folder that nobody holds before the next one that is made takes it away
+    PrivateFolder("after").remove()
 
 
 # ----- the plot -----
