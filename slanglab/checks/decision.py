@@ -132,8 +132,9 @@ def check(
 
 
 def _falls_between(found: Outcome, rules: Rules) -> bool:
-    """Tell whether one direction was too much for "agrees" and too little for "differs", though its error is small: chance, on which
-    another direction does not depend.
+    """Tell whether a deviation was too much for "agrees" and too little for "differs", though its error is small.
+
+    That is a chance of the direction: another one decides.
     """
     told = found.verdict != "cannot tell" or found.kinks or found.reason.startswith("flat")
     return not told and found.resolution <= rules.settled and found.error > rules.tolerance
