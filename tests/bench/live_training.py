@@ -3,7 +3,10 @@
 The step is a forward and a backward call of a small model and a gradient step, on the lab's device; the same step function runs in a bare
 `for` loop, in `slanglab.train(plot=False)`, in `slanglab.train` whose output is cleared (nobody looks), and in one that is open in a
 page. Bare and other runs alternate, so that a machine that slows down slows all of them; figures are medians of the ratios of
-neighbours. Then the memory of the page and the bytes it was sent, for runs of up to 1e5 steps and, once, of 1e6.
+neighbours. On a machine whose steps vary by more than what is looked for the second figure says more: the time from the end of a step
+to the beginning of the next one, and before the first and after the last, as a share of the run, less that of the bare loop.
+
+Then the memory of the page and the bytes it was sent, for runs of up to 1e5 steps and, once, of 1e6.
 
     python tests/bench/live_training.py [--rounds 5] [--steps 2000] [--long 100000]
 """
@@ -42,24 +45,33 @@ class Descent:
     def zero_grad(self): w.grad.clear()
     def step(self): pass
 descent = Descent()
+inside = [0.0]
 def step(i):
+    begin = time.perf_counter()
     m.model(w, x, y, _result=loss)
     sl.assign(loss.grad, 1.0)
     m.model.bwds(w, x, y, _result=loss)
+    inside[0] += time.perf_counter() - begin
     return 1.0 / (i + 1)
+def timed(go):
+    """Return the clock's time and the share of it outside of the steps."""
+    w.to_numpy()
+    inside[0] = 0.0
+    begin, start = clock(), time.perf_counter()
+    go()
+    whole = time.perf_counter() - start
+    outside = (whole - inside[0]) / whole
+    w.to_numpy()
+    return clock() - begin, outside
 def bare(n):
-    begin = clock()
-    for i in range(n):
-        descent.zero_grad()
-        step(i)
-        descent.step()
-    w.to_numpy()
-    return clock() - begin
+    def go():
+        for i in range(n):
+            descent.zero_grad()
+            step(i)
+            descent.step()
+    return timed(go)
 def ours(n, plot):
-    begin = clock()
-    run = sl.train(step, steps=n, optimizer=descent, plot=plot)
-    w.to_numpy()
-    return clock() - begin
+    return timed(lambda: sl.train(step, steps=n, optimizer=descent, plot=plot))
 clock = time.CLOCK
 bare(20); ours(20, False)
 sent = [0]
@@ -131,12 +143,14 @@ def slowdowns(notebook: NotebookPage, rounds: int, steps: int) -> None:
     """Print how much longer a run takes than the bare loop."""
     kinds = {"without a plot": "False", "plot open": "True"}
     ratios: dict[str, list[float]] = {name: [] for name in [*kinds, "bare beside bare"]}
+    outside: dict[str, list[float]] = {name: [] for name in kinds}
     per_step = []
     for _ in range(rounds):
         for name, plot in kinds.items():
             source = f"a = bare({steps}); b = ours({steps}, {plot}); c = bare({steps})\nprint('T', json.dumps([a, b, c]))"
             text = run(notebook, 1, source)
-            a, b, c = json.loads(text.split("T ")[-1])
+            (a, aside), (b, more), (c, again) = json.loads(text.split("T ")[-1])
+            outside[name].append(more - (aside + again) / 2)
             ratios[name].append(2 * b / (a + c))
             ratios["bare beside bare"].append(c / a)
             per_step += [a / steps, c / steps]
@@ -145,6 +159,11 @@ def slowdowns(notebook: NotebookPage, rounds: int, steps: int) -> None:
         print(
             f"{name}: {100 * (statistics.median(found) - 1):+.2f} % "
             f"({', '.join(f'{100 * (r - 1):+.1f}' for r in found)})"
+        )
+    for name, found in outside.items():
+        print(
+            f"{name}, outside of the steps: {100 * statistics.median(found):+.2f} % "
+            f"({', '.join(f'{100 * share:+.2f}' for share in found)})"
         )
 
 
