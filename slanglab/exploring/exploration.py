@@ -140,6 +140,11 @@ class Exploration:
         return call_code(self.made, self.names)
 
     @property
+    def prints(self) -> bool:
+        """Whether a call may print something."""
+        return any(target.after is not None for target in self.function.targets())
+
+    @property
     def settings(self) -> object:
         """All that a look depends on: two that are equal are of the same picture."""
         return (

@@ -54,7 +54,7 @@ class Ahead:
             The frame of that setting; None where none was made.
         """
         self._looked = None
-        if seconds > _LONGEST or not set(values) <= set(explored.knobs):
+        if seconds > _LONGEST or explored.prints or not set(values) <= set(explored.knobs):
             return None
         before = {path: knob.value for path, knob in explored.knobs.items()}
         try:

@@ -449,6 +449,22 @@ def test_the_setting_that_follows_is_run_ahead(module, monkeypatch):
     e.close()
 
 
+def test_what_prints_is_not_run_ahead(device, capsys, monkeypatch):
+    loud = sl.compile(
+        'import sgl.device.print;\nfloat loud(float x, float a) { if (x > 2.9) print("a={}", a); return a * x; }',
+        "explore_loud",
+    )
+    e = sl.explore(loud.loud, x=X, a=(0, 4, 1.5))
+    sent = []
+    for name in ("answer", "tell"):
+        monkeypatch.setattr(e, name, lambda kind, meta, arrays=None: sent.append(kind))
+    capsys.readouterr()
+    e._take({"kind": "set", "ask": 1, "values": {"a": 2.0}, "ahead": {"a": 2.5}})
+    assert sent == ["look"]
+    assert "2.5" not in capsys.readouterr().out
+    e.close()
+
+
 def test_a_path_is_in_the_twins(module):
     e = sl.explore(module.valley, p=((-2, 2), (-1, 3)))
     before = e.text, e.png
