@@ -23,7 +23,7 @@ from slanglab.text import bounds, diagnostics
 from slanglab.text.diagnostics import Diagnostic, SourceText
 from slanglab.text.symbols import Outline, outline
 
-__all__ = ["Program", "SlangCompiler", "without_version"]
+__all__ = ["Program", "SlangCompiler", "defines", "without_version"]
 
 _LONG = 10_000
 """Characters of a cell that is shown while it is compiled from the first moment: some 0.15 s, with the interpreter's lock held."""
@@ -157,7 +157,7 @@ class SlangCompiler:
             tuple(s.qualified for s in parsed.structs if not s.generics),
         )
         doors = entries(parsed, internal)
-        source = f'{_defines(unit.macros)}#line {unit.first_line} "{internal}"\n{body}'
+        source = f'{defines(unit.macros)}#line {unit.first_line} "{internal}"\n{body}'
         end = ""
         if prepared.checked:
             self.session.provide(bounds.MODULE, kernels.source("bounds.slang"))
@@ -225,7 +225,8 @@ def _unchecked(unit: Unit) -> Diagnostic:
     )
 
 
-def _defines(macros: Iterable[str]) -> str:
+def defines(macros: Iterable[str]) -> str:
+    """Return the lines that define macros, given as `NAME` or `NAME=VALUE`."""
     lines = []
     for macro in macros:
         name, _, value = macro.partition("=")

@@ -6,7 +6,6 @@ what has to be compiled, and say what happened.
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +23,7 @@ from slanglab.cells.module import CellAccess, SlangModule
 from slanglab.cells.report import CellReport
 from slanglab.cells.rows import function_rows
 from slanglab.cells.units import Pasted, UnitMaker, moved, placed
+from slanglab.cells.unnamed import Unnamed
 from slanglab.cells.versions import Cell, CompileError, Outcome, Unit, Version
 from slanglab.engine.control import Control
 from slanglab.errors import SlangLabError
@@ -127,8 +127,7 @@ class CellSession:
         self._graph: CellGraph[Program] | None = None
         self._units = UnitMaker(lambda: self.graph, roots)
         self._compiler: SlangCompiler | None = None
-        self._unnamed: dict[str, str] = {}
-        self._serial = itertools.count(1)
+        self._unnamed = Unnamed()
         self._defaults = defaults.Defaults()
         self._edits = 0
 
@@ -273,7 +272,8 @@ class CellSession:
         label = request.label or name or "the cell"
         text, complaints = source.clean(request.text, request.first_line)
         parsed = symbols.outline(text)
-        key = name or self._key_of_unnamed(request, parsed)
+        declared = [*(f.qualified for f in parsed.functions), *(s.qualified for s in parsed.structs)]
+        key = name or self._unnamed.key(request.identity, declared)
         outline_shown = SourceText(label, tuple(text.split("\n")), request.first_line)
         try:
             errors = [d for d in complaints if d.severity == "error"]
@@ -317,16 +317,6 @@ class CellSession:
             return report
         names = tuple(c.key if c.named else c.latest.label for c in failed)
         return replace(report, state="stale", imports=names, reason="", runs_version=cell.good.description)
-
-    def _key_of_unnamed(self, request: Request, parsed: symbols.Outline) -> str:
-        """Return the graph key of a cell without a name: the same one for each run of the same notebook cell."""
-        names = ",".join(
-            sorted({f.qualified for f in parsed.functions} | {s.qualified for s in parsed.structs})
-        )
-        identity = request.identity or f"declares {names}"
-        if identity not in self._unnamed:
-            self._unnamed[identity] = f"cell_{next(self._serial)}"
-        return self._unnamed[identity]
 
     def _refused(
         self, key: str, request: Request, text: str, label: str, found: Iterable[Diagnostic]

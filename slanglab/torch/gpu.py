@@ -11,7 +11,6 @@ waits for the other. Other backends and CUDA wait for each other by a semaphore 
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +23,7 @@ from slanglab.errors import CallError
 from slanglab.tensors import kernels
 from slanglab.tensors.create import allocate
 from slanglab.torch.leaves import torch_of
+from slanglab.torch.pool import USAGE, Pool
 from slanglab.waiting import methods
 
 __all__ = ["GpuExchange", "check", "exchange", "view"]
@@ -31,12 +31,6 @@ __all__ = ["GpuExchange", "check", "exchange", "view"]
 _MOST_KEPT = 1 << 30
 """Bytes of tensors at most that are kept for later calls, on each device."""
 
-_PLAIN = (
-    spy.BufferUsage.unordered_access
-    | spy.BufferUsage.shader_resource
-    | spy.BufferUsage.copy_source
-    | spy.BufferUsage.copy_destination
-)
 _TYPES = {
     torch.float16: "<f2",
     torch.float32: "<f4",
@@ -133,11 +127,10 @@ class GpuExchange:
         self._device = device
         self._where = where
         self.direct = device.info.type == spy.DeviceType.cuda
-        self._usage = _PLAIN if self.direct else _PLAIN | spy.BufferUsage.shared
-        self._free: OrderedDict[tuple[tuple[int, ...], str], list[Any]] = OrderedDict()
+        self._usage = USAGE if self.direct else USAGE | spy.BufferUsage.shared
+        self._pool = Pool(_MOST_KEPT, lambda gone: self._lent.pop(id(gone)))
         self._lent: dict[int, tuple[Any, Any]] = {}
         """By id the tensors that may come back, with what torch sees of them."""
-        self._kept = 0
         self._keep: Any = None
 
     def memory(self, tensor: Any, grad_in: Memory | None = None, grad_out: Memory | None = None) -> Memory:
@@ -194,25 +187,12 @@ class GpuExchange:
         """Keep tensors for later calls; see `Exchange`."""
         for tensor in tensors:
             if id(tensor) in self._lent:
-                key = tensor.shape.as_tuple(), tensor.dtype.full_name
-                self._free.setdefault(key, []).append(tensor)
-                self._free.move_to_end(key)
-                self._kept += tensor.storage.size
-        while self._kept > _MOST_KEPT:
-            key, oldest = next(iter(self._free.items()))
-            gone = oldest.pop(0)
-            self._kept -= gone.storage.size
-            del self._lent[id(gone)]
-            if not oldest:
-                del self._free[key]
+                self._pool.give((tensor.shape.as_tuple(), tensor.dtype.full_name), tensor)
+        self._pool.trim()
 
     def _tensor(self, shape: tuple[int, ...], element: str) -> Any:
-        found = self._free.get((shape, element))
-        if found:
-            kept = found.pop()
-            self._kept -= kept.storage.size
-            if not found:
-                del self._free[shape, element]
+        kept = self._pool.take((shape, element))
+        if kept is not None:
             return kept
         made = allocate(self._device, shape, element, usage=self._usage)
         if made.element_count:

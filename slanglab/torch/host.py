@@ -8,7 +8,6 @@ costs another 5 ms for its pages.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,24 +20,16 @@ from slanglab.device import is_software
 from slanglab.engine.straight import Memory
 from slanglab.tensors import kernels, mended
 from slanglab.tensors.create import allocate
+from slanglab.torch.pool import USAGE, Pool
 
 __all__ = ["HostExchange", "exchange"]
 
 _MOST_KEPT = 1 << 28
 """Bytes of tensors at most that are kept for later calls, on each device."""
 
-_USAGE = (
-    spy.BufferUsage.unordered_access
-    | spy.BufferUsage.shader_resource
-    | spy.BufferUsage.copy_source
-    | spy.BufferUsage.copy_destination
-)
-"""slangpy's own for tensors, and what it takes to copy one in mapped memory: without that such a copy does nothing, and says nothing."""
-
 _LOCAL = spy.MemoryType.device_local
 _MAPPED = spy.MemoryType.read_back
 _copy, _read = mended.own("copy_from_numpy"), mended.own("to_numpy")
-Key = tuple[tuple[int, ...], str, Any]
 
 
 class HostExchange:
@@ -52,9 +43,7 @@ class HostExchange:
     def __init__(self, device: spy.Device) -> None:
         self._device = device
         self._software = is_software(device)
-        self._free: OrderedDict[Key, list[Any]] = OrderedDict()
-        self._kept = 0
-        self._sizes: dict[str, int] = {}
+        self._pool = Pool(_MOST_KEPT)
 
     direct = False
 
@@ -99,27 +88,16 @@ class HostExchange:
         for tensor in tensors:
             if tensor.element_count == 0:
                 continue
-            key = tensor.shape.as_tuple(), tensor.dtype.full_name, tensor.memory_type
-            self._free.setdefault(key, []).append(tensor)
-            self._free.move_to_end(key)
-            self._kept += tensor.storage.size
-        while self._kept > _MOST_KEPT:
-            key, oldest = next(iter(self._free.items()))
-            self._kept -= oldest.pop(0).storage.size
-            if not oldest:
-                del self._free[key]
+            self._pool.give((tensor.shape.as_tuple(), tensor.dtype.full_name, tensor.memory_type), tensor)
+        self._pool.trim()
 
     def _tensor(self, shape: tuple[int, ...], element: str, memory: Any) -> Any:
         if not self._software or 0 in shape:
             memory = _LOCAL
-        found = self._free.get((shape, element, memory))
-        if found:
-            kept = found.pop()
-            self._kept -= kept.storage.size
-            if not found:
-                del self._free[shape, element, memory]
+        kept = self._pool.take((shape, element, memory))
+        if kept is not None:
             return kept
-        return allocate(self._device, shape, element, usage=_USAGE, memory_type=memory)
+        return allocate(self._device, shape, element, usage=USAGE, memory_type=memory)
 
 
 def _nothing(tensor: Any) -> Any:

@@ -163,7 +163,7 @@ class Mirrored(gpu.GpuExchange):
 
     def __init__(self, device):
         super().__init__(device, torch.device("cpu"))
-        self._usage = gpu._PLAIN
+        self._usage = gpu.USAGE
         self.mirrors = []
 
     def _seen(self, tensor, dtype, shape):
@@ -232,12 +232,13 @@ def test_results_do_not_change_with_later_calls(device, mirrored):
 
 
 def test_memory_that_is_kept_has_a_limit(device, monkeypatch):
-    for made, module in ((host.HostExchange(device), host), (Mirrored(device), gpu)):
+    for make, module in ((host.HostExchange, host), (Mirrored, gpu)):
         monkeypatch.setattr(module, "_MOST_KEPT", 10000)
+        made = make(device)
         tensors = [made.upload(torch.ones(1000), "float", (1000,)) for _ in range(5)]
         made.free(tensors)
-        assert made._kept <= 10000
-        assert sum(len(v) for v in made._free.values()) == 2
+        assert made._pool._kept <= 10000
+        assert sum(len(v) for v in made._pool._free.values()) == 2
 
 
 # ----- which way -----

@@ -166,3 +166,21 @@ Gradients mixed_bwd(TorchTensor<float> a, TorchTensor<float> b, TorchTensor<int>
 }
 """
 """Two results, a tensor of whole numbers and a number among the inputs, structs of gradients."""
+
+
+def guides_function(module):
+    """Return the autograd function of a module with `square_fwd` and `square_bwd`, as the guide writes it."""
+    import torch
+
+    class MySquareFuncInSlang(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, input):
+            ctx.save_for_backward(input)
+            return module.square_fwd(input)
+
+        @staticmethod
+        def backward(ctx, grad_output):
+            [input] = ctx.saved_tensors
+            return module.square_bwd(input, grad_output)
+
+    return MySquareFuncInSlang

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from slanglab import children, progress
-from slanglab.cells.compiler import without_version
+from slanglab.cells.compiler import defines, without_version
 from slanglab.cells.resolve import MAIN
 from slanglab.cells.versions import CompileError, Unit
 from slanglab.text import diagnostics
@@ -142,7 +142,7 @@ class TorchCompiler:
             text = text.replace(f'"{token}"', f'"{name}"')
             self._shown[name] = SourceText(path, tuple(included.split("\n")))
         files = {name: content for s in imported.values() for name, content in s.files.items()}
-        files[f"{stem}.slang"] = f'{_defines(unit.macros)}#line 1 "{stem}"\n{text}'
+        files[f"{stem}.slang"] = f'{defines(unit.macros)}#line 1 "{stem}"\n{text}'
         texts = [(unit.text, outline(unit.text))]
         for other in imported.values():
             texts += [t for t in other.texts if t not in texts]
@@ -186,14 +186,6 @@ def _stem(name: str) -> str:
     """Return the name of a cell as that of a file and of a Python module of C."""
     plain = _ASCII.sub("_", name)
     return plain if plain == name else f"{plain}_{sha256(name.encode()).hexdigest()[:8]}"
-
-
-def _defines(macros: tuple[str, ...]) -> str:
-    lines = []
-    for macro in macros:
-        name, _, value = macro.partition("=")
-        lines.append(f"#define {name} {value or '1'}\n")
-    return "".join(lines)
 
 
 def _helped(diagnostic: Diagnostic) -> Diagnostic:

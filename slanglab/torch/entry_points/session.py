@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import itertools
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,6 +15,7 @@ from slanglab.cells.report import CellReport
 from slanglab.cells.resolve import file_key
 from slanglab.cells.session import Request
 from slanglab.cells.units import Pasted, UnitMaker, placed
+from slanglab.cells.unnamed import Unnamed
 from slanglab.cells.versions import Cell, CompileError, Outcome, Unit
 from slanglab.errors import SlangLabError
 from slanglab.text import source, symbols
@@ -67,8 +67,7 @@ class TorchCells:
         self._first: dict[str, int] = {}
         """The number of the first line of each text, by its label."""
         self._roots = roots
-        self._unnamed: dict[str, str] = {}
-        self._serial = itertools.count(1)
+        self._unnamed = Unnamed()
 
     # ----- looking -----
 
@@ -120,7 +119,8 @@ class TorchCells:
         label = request.label or name or "the cell"
         text, complaints = source.clean(request.text)
         parsed = symbols.outline(text)
-        key = name or (file_key(file) if file is not None else self._key_of_unnamed(request, parsed))
+        key = name or (file_key(file) if file is not None else "")
+        key = key or self._unnamed.key(request.identity, (f.qualified for f in parsed.functions))
         shown = SourceText(label, tuple(text.split("\n")))
         try:
             if any(d.severity == "error" for d in complaints):
@@ -207,12 +207,6 @@ class TorchCells:
         except CompileError as error:
             found += [d.with_hint(_LIBRARY_HINT) if _is_of_slangpy(d) else d for d in error.diagnostics]
         return found
-
-    def _key_of_unnamed(self, request: Request, parsed: symbols.Outline) -> str:
-        identity = request.identity or "declares " + ",".join(sorted(f.qualified for f in parsed.functions))
-        if identity not in self._unnamed:
-            self._unnamed[identity] = f"cell_{next(self._serial)}"
-        return self._unnamed[identity]
 
     def _refused(
         self, key: str, request: Request, text: str, label: str, found: Iterable[Diagnostic]
