@@ -27,7 +27,7 @@ from slanglab.engine.parameters import Parameter
 from slanglab.engine.quick import FIXED, LARGEST, Grid, Quick, is_flat, never, write_out
 from slanglab.engine.runs import Trace
 
-__all__ = ["Plan", "Plans", "least", "may_plan"]
+__all__ = ["Plan", "Plans", "adds_halves", "least", "may_plan"]
 
 _Tensor = spy.Tensor
 _KEPT = 256
@@ -42,7 +42,8 @@ _LEAST_SHARED = 2**16
 one by one, which takes 120 µs at 2^16."""
 _LEAST_HALF = 2**11
 """The same at most for a backward call with a tensor of halves: as many additions one of its gradients holds."""
-# A backward call with a tensor of doubles is always large: slangpy has no kernel for their gradients.
+# A backward call with a tensor of doubles is always large: slangpy has no kernel for their gradients. So is one with halves on a GPU
+# through Vulkan.
 _LEAST_SPREAD = 64
 """The same where arrays may be spread over a larger call, each along an axis of its own: one has an axis of length 1, or `.map` is used.
 Without those each shape is the end of the largest one, and the call is as large as that."""
@@ -51,6 +52,14 @@ Without those each shape is the end of the largest one, and the call is as large
 def least(device: spy.Device) -> int:
     """Return the elements from which a call on a device is large, whatever it is."""
     return _LEAST_SOFTWARE if is_software(device) else _LEAST_HARDWARE
+
+
+def adds_halves(device: spy.Device) -> bool:
+    """Tell whether a device takes slangpy's kernels for gradients of halves, which add to them atomically.
+
+    NVIDIA's driver 580 for Vulkan ends the process at some of them, and fails at others ("NVVM compilation failed").
+    """
+    return bool(device.info.type != spy.DeviceType.vulkan or is_software(device))
 
 
 _USES_BEFORE_WRITTEN_OUT = 8
@@ -153,13 +162,23 @@ class Plans:
         Makes a call, given as (args, kwargs), when it is like that of the written-out plan that was used last; returns `MISSED` otherwise.
     """
 
-    __slots__ = ("_backward", "_device", "_known", "_limit", "_mapped", "binds_gradients", "quick")
+    __slots__ = (
+        "_adds_halves",
+        "_backward",
+        "_device",
+        "_known",
+        "_limit",
+        "_mapped",
+        "binds_gradients",
+        "quick",
+    )
 
     def __init__(
         self, device: spy.Device, binds_gradients: bool, mapped: bool = False, backward: bool = False
     ) -> None:
         self._device = device
         self._limit = least(device)
+        self._adds_halves = adds_halves(device)
         self._backward = backward
         self._mapped = mapped
         self._known: dict[Key, Plan] = {}
@@ -202,7 +221,7 @@ class Plans:
         if "double" in signature:
             return 1
         if "half" in signature:
-            return min(self._limit, _LEAST_HALF)
+            return min(self._limit, _LEAST_HALF) if self._adds_halves else 1
         return min(self._limit, _LEAST_SHARED) if count == 1 else self._limit
 
     def keep(self, key: Key, plan: Plan) -> None:

@@ -17,14 +17,14 @@ import slangpy as spy
 from slanglab import waiting
 from slanglab.engine import callshape, groups, shared, straight
 from slanglab.engine.parameters import parameter
-from slanglab.engine.plans import Plan
+from slanglab.engine.plans import Plan, adds_halves
 from slanglab.engine.prepare import Prepared
 from slanglab.engine.runs import Details, Trace, bytes_of
 from slanglab.engine.straight import Launch, Straight
 from slanglab.engine.target import Target
 from slanglab.tensors.create import from_array
 
-__all__ = ["Route", "go", "plan", "straight_of"]
+__all__ = ["Route", "go", "plan"]
 
 _PLAIN = "slangpy's own call was asked for (`%slang config path slangpy`)"
 _SMALL = "the call is small"
@@ -148,7 +148,7 @@ class Route:
             s.name for s in target.parameters if isinstance(values.get(s.name), np.ndarray) and not s.writes
         ]
         self._tried = bool(words)
-        alone = target.backward and any(_is_double(v) for v in (*values.values(), result))
+        alone = target.backward and any(_is_alone(v, target.device) for v in (*values.values(), result))
         self._least = 1 if alone else straight.least(target.device)
 
     @property
@@ -240,16 +240,12 @@ class Route:
         return ready
 
 
-def _is_double(value: Any) -> bool:
-    """Tell whether a value is a tensor of doubles, for whose gradients slangpy has no kernel."""
-    return isinstance(value, spy.Tensor) and "double" in value.dtype.full_name
-
-
-def straight_of(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Straight | None:
-    """Return the straight kernel that a call went to and that later calls like it may go to unprepared, or None."""
-    _, plan = target.plans.find(args, kwargs)
-    planned = plan.route if plan is not None else None
-    return planned.kernel if isinstance(planned, _Planned) else None
+def _is_alone(value: Any, device: spy.Device) -> bool:
+    """Tell whether a value is a tensor for whose gradients slangpy has no kernel that the device takes."""
+    if not isinstance(value, spy.Tensor):
+        return False
+    name = value.dtype.full_name
+    return "double" in name or ("half" in name and not adds_halves(device))
 
 
 def _per_element(tensor: Any, backward: bool) -> int:

@@ -1,4 +1,4 @@
-"""A little of CUDA's driver interface: events, which tell how far a device is, and contexts, which devices share.
+"""A little of CUDA's driver interface: events, which tell how far a device is, contexts, which devices share, and launches.
 
 slangpy calls each of its submits to a CUDA device finished at once, so that its own answer says nothing about a kernel. And all its
 devices of a process live in one context: where a kernel in it does not end, or has failed, none of them can do anything any more.
@@ -13,7 +13,7 @@ from typing import Any
 
 import slangpy as spy
 
-__all__ = ["Event", "Events", "abandon", "copy", "handles", "let_wait", "ordinal", "torchs"]
+__all__ = ["Event", "Events", "Function", "abandon", "copy", "handles", "let_wait", "ordinal", "torchs"]
 
 _NOT_READY = 600
 _DISABLE_TIMING = 2
@@ -28,6 +28,9 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuStreamWaitEvent": (_Pointer, _Pointer, ctypes.c_uint),
     "cuMemcpyDtoD_v2": (ctypes.c_uint64, ctypes.c_uint64, ctypes.c_size_t),
     "cuCtxSynchronize": (),
+    "cuModuleLoadData": (ctypes.POINTER(_Pointer), ctypes.c_char_p),
+    "cuModuleGetFunction": (ctypes.POINTER(_Pointer), _Pointer, ctypes.c_char_p),
+    "cuLaunchKernel": (_Pointer, *(ctypes.c_uint,) * 7, *(_Pointer,) * 3),
 }
 
 
@@ -69,8 +72,8 @@ class Event:
         return self._handle
 
 
-class Events:
-    """Events of one device.
+class _Context:
+    """The context of one device.
 
     Parameters
     ----------
@@ -81,6 +84,74 @@ class Events:
     def __init__(self, device: spy.Device) -> None:
         context = [h.value for h in device.native_handles if h.type == spy.NativeHandleType.CUcontext]
         self._context = context[0]
+
+    def _call(self, function: Any, *arguments: Any) -> int:
+        """Call a function of the driver in the device's context, and return what it says."""
+        driver = _driver()
+        _check(driver.cuCtxPushCurrent_v2(self._context))
+        try:
+            code: int = function(*arguments)
+        finally:
+            driver.cuCtxPopCurrent_v2(ctypes.byref(_Pointer()))
+        return code
+
+
+class Function(_Context):
+    """A kernel as the driver launches it.
+
+    Parameters
+    ----------
+    device : slangpy.Device
+    ptx : bytes
+        What it is made of; it stays for as long as the context does, since when it was done last nobody knows.
+    name : str
+        Of its entry point, which has one parameter.
+    group : int
+        Threads in a group.
+
+    Raises
+    ------
+    RuntimeError
+        When the driver does not take it.
+    """
+
+    def __init__(self, device: spy.Device, ptx: bytes, name: str, group: int) -> None:
+        super().__init__(device)
+        module, function = _Pointer(), _Pointer()
+        _check(self._call(_driver().cuModuleLoadData, ctypes.byref(module), ptx))
+        _check(self._call(_driver().cuModuleGetFunction, ctypes.byref(function), module, name.encode()))
+        self._function = function.value
+        self._group = group
+        self._launch = _driver().cuLaunchKernel
+
+    def launch(self, arguments: bytes, groups: int, stream: int) -> None:
+        """Launch it in a stream of the context that is current in this thread, which has to be the device's.
+
+        Parameters
+        ----------
+        arguments : bytes
+            The bytes of its parameter.
+        groups : int
+        stream : int
+            CUDA's handle.
+        """
+        given = (ctypes.c_char_p * 1)(arguments)
+        code = self._launch(self._function, groups, 1, 1, self._group, 1, 1, 0, stream, given, None)
+        if code:
+            _check(code)
+
+
+class Events(_Context):
+    """Events of one device.
+
+    Parameters
+    ----------
+    device : slangpy.Device
+        A CUDA device.
+    """
+
+    def __init__(self, device: spy.Device) -> None:
+        super().__init__(device)
         self._room: list[Any] = []
 
     def mark(self) -> Event:
@@ -123,16 +194,6 @@ class Events:
         """Copy bytes from one address on the device to another, behind all that was asked for before, and wait for it."""
         _check(self._call(_driver().cuMemcpyDtoD_v2, target, source, count))
         _check(self._call(_driver().cuCtxSynchronize))
-
-    def _call(self, function: Any, *arguments: Any) -> int:
-        """Call a function of the driver in the device's context, and return what it says."""
-        driver = _driver()
-        _check(driver.cuCtxPushCurrent_v2(self._context))
-        try:
-            code: int = function(*arguments)
-        finally:
-            driver.cuCtxPopCurrent_v2(ctypes.byref(_Pointer()))
-        return code
 
 
 def ordinal(device: spy.Device) -> int:

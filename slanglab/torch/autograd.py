@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from slanglab.engine.dispatch import Said
-from slanglab.errors import CallError
+from slanglab.torch.once import at_most_once
 from slanglab.torch.single import Single
 
 __all__ = ["through"]
@@ -60,27 +60,5 @@ class _Through(torch.autograd.Function):  # type: ignore[misc]
             found = one.backward(saved, ctx.needs_input_grad[3:], seeds, said)
         ctx.warn(said)
         if torch.is_grad_enabled():  # create_graph=True
-            sources = [t for t in (*saved, *seeds) if t is not None and t.requires_grad]
-            if sources:
-                given = [g for g in found if g is not None]
-                once = iter(_Once.apply(one.target.name, len(given), *given, *sources))
-                found = [None if g is None else next(once) for g in found]
+            found = list(at_most_once(one.target.name, found, (*saved, *seeds)))
         return nothing + tuple(found)
-
-
-class _Once(torch.autograd.Function):  # type: ignore[misc]
-    """Gradients that cannot be differentiated again: their own node says so."""
-
-    @staticmethod
-    def forward(ctx: Any, name: str, count: int, *tensors: Any) -> tuple[Any, ...]:
-        ctx.name = name
-        return tuple(t.view_as(t) for t in tensors[:count])
-
-    @staticmethod
-    def backward(ctx: Any, *seeds: Any) -> tuple[Any, ...]:
-        raise CallError(
-            f"{ctx.name}: the gradient of a Slang function cannot be differentiated again",
-            function=ctx.name,
-            hint="Slang differentiates once in reverse. For a second derivative write the first one as a Slang function of its own "
-            "and call that, or leave out `create_graph=True`",
-        )

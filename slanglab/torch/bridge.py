@@ -13,16 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from slanglab.device import check_process
 from slanglab.engine.dispatch import Said
+from slanglab.engine.quick import MISSED
 from slanglab.engine.target import Target
 from slanglab.errors import CallError
 from slanglab.torch import autograd, leaves
 from slanglab.torch.exchange import choose
+from slanglab.torch.ready import Kind, Ready
 from slanglab.torch.single import Single
 
-__all__ = ["call", "warn"]
+__all__ = ["backward", "call", "warn"]
 
 _transforms = getattr(torch._C, "_are_functorch_transforms_active", None)
 _OURS = (str(Path(__file__).parents[1]), str(Path(torch.__file__).parent))
@@ -42,6 +45,18 @@ def call(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> An
     CallError
         When the call cannot be made.
     """
+    if (_transforms is not None and _transforms()) or getattr(forward_ad, "_current_level", -1) >= 0:
+        raise CallError(
+            f"{target.name} was called within a transform of torch.func (vmap, grad, jvp, …) or forward-mode differentiation, which a "
+            "Slang function cannot take part in",
+            function=target.name,
+            hint="a call is vectorised by itself: pass the whole batch; for gradients use `torch.autograd.grad`",
+        )
+    known: Ready | None = target.beside.get("torch ready")
+    if known is not None:
+        result = known.call(args, kwargs)
+        if result is not MISSED:
+            return result
     check_process()
     if target.backward:
         raise CallError(
@@ -50,14 +65,9 @@ def call(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> An
             hint=f"call `{target.name}(…)` with tensors that require a gradient, then `.backward()` of what it returns; or pass "
             "slangpy tensors: `slanglab.tensor(t.detach(), grad=True)`",
         )
-    if _transforms is not None and _transforms():
-        raise CallError(
-            f"{target.name} was called within a transform of torch.func (vmap, grad, jvp, …), which a Slang function cannot take part in",
-            function=target.name,
-            hint="a call is vectorised by itself: pass the whole batch; for gradients use `torch.autograd.grad`",
-        )
     found = leaves.collect(target, args, kwargs)
-    one = Single(target, found, choose(target.name, target.device, found.leaves))
+    exchange = choose(target.name, target.device, found.leaves)
+    one = Single(target, found, exchange, _ready(target).kind(args, kwargs, found, exchange.direct))
     said: list[Said] = []
     if one.carries_gradient(said):
         outputs = autograd.through(one, said, warn)
@@ -67,6 +77,88 @@ def call(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> An
         one.finish()
     warn(said)
     return one.answer(outputs)
+
+
+def _ready(target: Target) -> Ready:
+    """Return what is known of the calls of a function."""
+    known: Ready | None = target.beside.get("torch ready")
+    if known is None:
+        known = target.beside["torch ready"] = Ready(target, _backward)
+    return known
+
+
+def backward(
+    target: Target,
+    args: tuple[Any, ...],
+    tensors: Sequence[Any],
+    wanted: Sequence[bool],
+    seed: Any,
+    shape: tuple[int, ...],
+    dtype: Any,
+) -> list[Any]:
+    """Make the backward call of a forward call that was made elsewhere.
+
+    Parameters
+    ----------
+    target : Target
+        The forward one.
+    args : tuple
+        The arguments.
+    tensors : sequence of torch.Tensor
+        Those among them.
+    wanted : sequence of bool
+        Which of them gets a gradient.
+    seed : torch.Tensor or None
+        The gradient of the result; None for zero.
+    shape : tuple of int
+        Of the result on the device, which has no tensors without axes.
+    dtype : torch.dtype
+        Of the result.
+
+    Returns
+    -------
+    list of torch.Tensor or None
+    """
+    known: Ready | None = target.beside.get("torch ready")
+    kind = known.find(len(args), {}, args) if known is not None and seed is not None else None
+    if kind is not None:
+        return kind.backward(args, tensors, wanted, seed)
+    return _resumed(target, args, {}, tensors, wanted, seed, shape, dtype, None)
+
+
+def _backward(
+    target: Target,
+    kind: Kind,
+    values: Sequence[Any],
+    tensors: Sequence[Any],
+    wanted: Sequence[bool],
+    seed: Any,
+) -> list[Any]:
+    """Make the backward call of a forward call that was launched at once."""
+    args, kwargs = kind.filled(values, tensors)
+    return _resumed(target, args, kwargs, tensors, wanted, seed, tuple(seed.shape), seed.dtype, kind)
+
+
+def _resumed(
+    target: Target,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    tensors: Sequence[Any],
+    wanted: Sequence[bool],
+    seed: Any,
+    shape: tuple[int, ...],
+    dtype: Any,
+    kind: Kind | None,
+) -> list[Any]:
+    """Make a backward call the way of all calls."""
+    found = leaves.collect(target, args, kwargs)
+    one = Single(target, found, choose(target.name, target.device, found.leaves), kind)
+    one.resume(shape, dtype)
+    said: list[Said] = []
+    gradients = one.backward([t.detach() for t in tensors], wanted, [seed], said)
+    one.finish()
+    warn(said)
+    return gradients
 
 
 def warn(said: Sequence[Said]) -> None:

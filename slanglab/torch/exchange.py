@@ -1,7 +1,7 @@
 """Numbers between torch's memory and the device's.
 
 There is one way for each pair of memories: `slanglab.torch.host` for torch tensors of the CPU, `slanglab.torch.gpu` for those of CUDA.
-Where the device can read torch's own memory, `slanglab.torch.pointers` does without.
+Where the device sees torch's own memory, calls like earlier ones do without (`slanglab.torch.ready`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any, Protocol
 import slangpy as spy
 
 from slanglab.device import describe
-from slanglab.engine.straight import Memory
 from slanglab.errors import CallError
 from slanglab.torch import gpu, host
 from slanglab.torch.leaves import Leaf
@@ -24,11 +23,7 @@ class Exchange(Protocol):
     """Takes torch tensors to the device of a function and brings results back."""
 
     direct: bool
-    """Whether the device can read torch's own memory."""
-
-    def memory(self, tensor: Any, grad_in: Memory | None = None, grad_out: Memory | None = None) -> Memory:
-        """Return the memory of a contiguous torch tensor as the device sees it, where it does."""
-        ...
+    """Whether the device reads and writes torch's own memory where a kernel takes addresses (`slanglab.engine.straight.bare`)."""
 
     def upload(self, tensor: Any, element: str, shape: tuple[int, ...]) -> Any:
         """Return a slangpy.Tensor with the numbers of a torch tensor, which has the dtype of `element` and any layout."""

@@ -12,12 +12,9 @@ import torch
 
 from slanglab.cells import following
 from slanglab.cells.function import SlangFunction
-from slanglab.engine.dispatch import Said
 from slanglab.errors import ArgumentError, CallError, SlangLabError
-from slanglab.torch import bridge, leaves, operators
-from slanglab.torch.exchange import choose
+from slanglab.torch import bridge, operators
 from slanglab.torch.signature import Signature, read
-from slanglab.torch.single import Single
 
 __all__ = ["SlangOperator", "function"]
 
@@ -359,15 +356,12 @@ def _backward(
     """Make the backward call of a function that returns its result; the function itself is not run for that."""
     target = slang.targets()[0]
     tensors = [i for i, v in enumerate(flat) if isinstance(v, torch.Tensor)]
-    found = leaves.collect(target, signature.arguments(flat, (None,)), {})
-    one = Single(target, found, choose(target.name, target.device, found.leaves))
+    args = tuple(signature.arguments(flat, (None,)))
+    given = [flat[i].detach() for i in tensors]
+    asked = [i in wanted for i in tensors]
     output = signature.outputs[0]
-    one.resume((*(signature.whole(flat) or (1,)), *output.element_shape), output.dtype)
-    said: list[Said] = []
+    shape = (*(signature.whole(flat) or (1,)), *output.element_shape)
     with torch.no_grad():
-        given = [flat[i].detach() for i in tensors]
-        every = one.backward(given, [i in wanted for i in tensors], [seed], said)
-    one.finish()
-    bridge.warn(said)
+        every = bridge.backward(target, args, given, asked, seed, shape, output.dtype)
     by_place = dict(zip(tensors, every, strict=True))
     return [by_place[i] for i in wanted]

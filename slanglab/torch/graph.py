@@ -16,7 +16,7 @@ from slanglab.engine.target import Target
 from slanglab.errors import CallError
 from slanglab.torch.leaves import Arguments, Leaf
 
-__all__ = ["carries_gradient", "hold"]
+__all__ = ["backward_of", "carries_gradient", "hold"]
 
 
 def carries_gradient(
@@ -128,3 +128,11 @@ def _spec(target: Target, key: int | str) -> Parameter | None:
         return target.by_name.get(key)
     at = key - (1 if target.this_first else 0)
     return target.parameters[at] if 0 <= at < len(target.parameters) else None
+
+
+def backward_of(target: Target) -> Target:
+    """Return what makes the backward calls of a function."""
+    known: Target | None = target.beside.get("torch backward")
+    if known is None:
+        known = target.beside["torch backward"] = target.modified("bwds", target.node.bwds, (), {})
+    return known

@@ -3,7 +3,7 @@
 A software renderer computes in the memory of the processor: there a tensor in "upload" memory is written by one copy, one in "read-back"
 memory is read by one, and kernels take both as quickly as any other (measured with Mesa's llvmpipe on 2 cores, 2^22 floats: 1.3 ms in
 and 2.8 ms out, where tensors in device memory take 9.4 and 10.6). What has been given back is used again, as fresh memory of that size
-costs another 5 ms for its pages.
+costs another 5 ms for its pages. Elementwise calls like earlier ones do without both copies (`slanglab.torch.ready`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 
 from slanglab import waiting
 from slanglab.device import is_software
-from slanglab.engine.straight import Memory
+from slanglab.engine.straight import bare
 from slanglab.tensors import kernels, mended
 from slanglab.tensors.create import allocate
 from slanglab.torch.pool import USAGE, Pool
@@ -38,18 +38,18 @@ class HostExchange:
     Parameters
     ----------
     device : slangpy.Device
+
+    Attributes
+    ----------
+    direct : bool
+        True for a device that computes in torch's memory.
     """
 
     def __init__(self, device: spy.Device) -> None:
         self._device = device
         self._software = is_software(device)
+        self.direct = bare.shares_addresses(device)
         self._pool = Pool(_MOST_KEPT)
-
-    direct = False
-
-    def memory(self, tensor: Any, grad_in: Memory | None = None, grad_out: Memory | None = None) -> Memory:
-        """Refuse: no device sees the memory of the process."""
-        raise NotImplementedError
 
     def upload(self, tensor: Any, element: str, shape: tuple[int, ...]) -> Any:
         """Return a slangpy.Tensor with the numbers of a torch tensor; see `Exchange`."""

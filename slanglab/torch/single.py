@@ -19,10 +19,11 @@ from slanglab.engine.plans import least
 from slanglab.engine.target import Target
 from slanglab.errors import CallError
 from slanglab.tensors import mended
-from slanglab.torch import graph, pointers
+from slanglab.torch import graph
 from slanglab.torch.convert import converted
 from slanglab.torch.exchange import Exchange
 from slanglab.torch.leaves import Arguments, Leaf, element_of, torch_dtype
+from slanglab.torch.ready import Kind
 from slanglab.torch.structs import fields_of
 
 __all__ = ["Single"]
@@ -39,10 +40,15 @@ class Single:
         The forward one.
     arguments : Arguments
     exchange : Exchange
+    kind : Kind, optional
+        Takes note of what the engine was given, so that later calls like this one can do without.
     """
 
-    def __init__(self, target: Target, arguments: Arguments, exchange: Exchange) -> None:
+    def __init__(
+        self, target: Target, arguments: Arguments, exchange: Exchange, kind: Kind | None = None
+    ) -> None:
         self.target = target
+        self.kind = kind
         self.leaves = arguments.leaves
         self._arguments = arguments
         self._exchange = exchange
@@ -53,7 +59,6 @@ class Single:
         self._struct: Any = None
         self._shape: tuple[int, ...] = ()
         self._returned: tuple[str, Any] = ("float", torch.float32)
-        self._kind: object = None
         self._where = self.leaves[0].tensor.device
         result = arguments.result if arguments.result is not None else target.returned
         self._into = result is not None and not _is_torch(result) and not _asks_for_tensor(result)
@@ -94,14 +99,6 @@ class Single:
         kept : bool
             True where a backward call may follow.
         """
-        shape = self._call_shape
-        if self._exchange.direct and shape is not None and prod(shape) >= least(self.target.device):
-            self._kind = pointers.kind_of(self._arguments)
-            if pointers.direct(self.target).has(self._kind):
-                made = pointers.forward(self.target, self._kind, self._arguments, shape, self._exchange)
-                if made is not None:
-                    self._returns_shape(made)
-                    return [self._shaped(made)]
         notes: list[str] = []
         tensors: list[Any] = []
         self._tensors = tensors
@@ -122,8 +119,8 @@ class Single:
         result, more = dispatch.made(self.target, args, kwargs)
         self._exchange.end()
         said += more
-        if self._exchange.direct:
-            pointers.direct(self.target).learn(self._kind, args, kwargs)
+        if self.kind is not None:
+            self.kind.forward_made(args, kwargs, self._is_large)
         outputs: list[Any] = []
         if self._returns:
             if self._into or not isinstance(result, spy.Tensor):
@@ -145,9 +142,6 @@ class Single:
 
     def resume(self, shape: tuple[int, ...], dtype: Any) -> None:
         """Take up a call whose forward part was made elsewhere, for its backward part alone; its result has this shape on the device."""
-        whole = self._call_shape
-        if self._exchange.direct and whole is not None and prod(whole) >= least(self.target.device):
-            self._kind = pointers.kind_of(self._arguments)
         self._shape, self._returned = shape, (element_of(dtype), dtype)
 
     def _returns_shape(self, found: Any) -> None:
@@ -193,6 +187,11 @@ class Single:
             return np.broadcast_shapes(*shapes)
         except ValueError:
             return None
+
+    @property
+    def _is_large(self) -> bool:
+        shape = self._call_shape
+        return shape is not None and prod(shape) >= least(self.target.device)
 
     def _shaped(self, result: Any) -> Any:
         """Return a result without the axis that a call of tensors without axes has on the device."""
@@ -246,14 +245,6 @@ class Single:
         """
         if self.target.device.info.type == spy.DeviceType.cuda:
             self.target.device.set_cuda_context_current()  # torch's backward runs in a thread of its own
-        if self._kind is not None and self.has_result:
-            kind = (self._kind, tuple(wanted))
-            backward = self._backward_target()
-            if pointers.direct(backward).has(kind):
-                seed = seeds[0].reshape(self._shape)
-                done = pointers.backward(backward, kind, self._arguments, saved, wanted, seed, self._exchange)
-                if done is not None:
-                    return done
         if not self._tensors:  # the forward call was made without
             self._tensors = [
                 self._upload(replace(leaf, tensor=tensor), [])
@@ -299,11 +290,11 @@ class Single:
             kwargs["_result"] = _paired(own, cotangent, None)
         self._idle = False
         self._exchange.begin()
-        _, more = dispatch.made(self._backward_target(), args, kwargs, tuple(rooms.values()))
+        _, more = dispatch.made(graph.backward_of(self.target), args, kwargs, tuple(rooms.values()))
         self._exchange.end()
         said += more
-        if self._kind is not None:
-            pointers.direct(self._backward_target()).learn((self._kind, tuple(wanted)), args, kwargs)
+        if self.kind is not None and self.has_result:
+            self.kind.backward_made(wanted, args, kwargs, self._is_large)
         found: list[Any] = [None] * len(self.leaves)
         for i, room in rooms.items():
             leaf = self.leaves[i]
@@ -341,14 +332,6 @@ class Single:
             made = self._exchange.upload(seed.detach(), element, shape)
         self._lent.append(made)
         return made
-
-    def _backward_target(self) -> Target:
-        known = self.target.beside.get("torch backward")
-        if known is None:
-            known = self.target.beside["torch backward"] = self.target.modified(
-                "bwds", self.target.node.bwds, (), {}
-            )
-        return known
 
     def __del__(self) -> None:
         try:

@@ -183,11 +183,16 @@ def on_the_gpu(backend: str, sizes: list[int], turns: int) -> None:
     table(["SlangLab", "torch", "torch.compile"], rows, ("SlangLab", "torch.compile"))
     spy.set_allow_torch_fallback(True)
     plain_device = spy.create_torch_device(type=getattr(spy.DeviceType, backend))
-    plain = spy.Module(plain_device.load_module_from_source("pytorch_bench_plain", SOURCE)).polynomial
+    # A call of slangpy's keeps to whether the first one of its kind required a gradient.
+    plain, plain_both = (
+        spy.Module(plain_device.load_module_from_source(f"pytorch_bench_{which}", SOURCE)).polynomial
+        for which in ("forward", "both")
+    )
     few = torch.rand(4, device="cuda")
     leaf, seed = few.clone().requires_grad_(), torch.ones_like(few)
     peers = {"SlangLab": f, "slangpy": plain}
     forward = {name: (lambda g=g: g(A, B, C, few)) for name, g in peers.items()}
+    peers = {"SlangLab": f, "slangpy": plain_both}
     both = {
         name: (lambda g=g: torch.autograd.grad(g(A, B, C, leaf), leaf, seed)) for name, g in peers.items()
     }

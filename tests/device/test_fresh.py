@@ -6,6 +6,8 @@ import slangpy as spy
 
 import slanglab
 from slanglab.engine import dispatch
+from slanglab.engine.plans import adds_halves
+from slanglab.engine.straight import least
 
 SOURCE = """
 import slangpy;
@@ -76,6 +78,8 @@ def _both(m, name, shapes, rng, where=None):
     ],
 )
 def test_gradients_are_those_of_a_call_that_adds_to_zeros(m, control, name, shapes, path, rng):
+    if (name, path) == ("h", "slangpy") and not adds_halves(slanglab.current().device):
+        pytest.skip("this driver does not take slangpy's kernels that add to halves")
     control.change(path=path)
     added, written = _both(m, name, shapes, rng)
     # slangpy's own path adds halves to a shared one in whatever order: of 20000 terms each addition may lose a quarter.
@@ -124,8 +128,9 @@ def test_calls_over_nothing(m):
 
 def test_every_check_of_such_a_call_agrees(m, control, rng):
     control.change(check="always")
-    x = _filled(rng.standard_normal(20000).astype(np.float32), np.nan)
-    call = {"_result": _seeded(np.zeros(20000, np.float32), np.ones(20000, np.float32))}
+    count = max(20000, least(slanglab.current().device))
+    x = _filled(rng.standard_normal(count).astype(np.float32), np.nan)
+    call = {"_result": _seeded(np.zeros(count, np.float32), np.ones(count, np.float32))}
     _, said = dispatch.made(_target(m.f), (x, 2.0), call, (x.grad_out,))
     assert not said
     assert slanglab.last_run().path == "straight"

@@ -234,7 +234,7 @@ def test_the_compiler_has_nothing_to_say(kind, monkeypatch, device, rng):
     """What it warns of is written into the notebook of whoever takes the first step on a machine."""
     like = WAYS[kind] or steps.way(device)
     # Of a size that nobody used: a kernel out of the cache is not compiled.
-    how = dataclasses.replace(like, chunk=like.group * like.packs * 8 * int(rng.integers(1000, 10**6)))
+    how = dataclasses.replace(like, chunk=like.group * like.packs * 8 * int(rng.integers(1000, 10**5)))
     monkeypatch.setattr(steps, "way", lambda _: how)
     log = slanglab.current().log
     log.install()

@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch", reason="torch is an extra")
 
 import slanglab  # noqa: E402
 from slanglab.engine.dispatch import GradientWarning  # noqa: E402
+from slanglab.engine.straight import least  # noqa: E402
 from slanglab.errors import CallError  # noqa: E402
 
 DOUBLES = """
@@ -284,7 +285,7 @@ def test_earlier_calls_do_not_leak_in(f, control):
 
 def test_slangpys_path_and_the_report(f, control, seed):
     torch.manual_seed(seed)
-    x = torch.randn(20000, requires_grad=True)
+    x = torch.randn(max(20000, least(slanglab.current().device)), requires_grad=True)
     f.shared(x, 3.0).sum().backward()
     assert slanglab.last_run().path == "straight"
     assert slanglab.last_run().mode == "backward"

@@ -1,7 +1,6 @@
 """Straight kernels: one Slang kernel for one elementwise call of one function, instead of slangpy's general one."""
 
 from slanglab.engine.straight.kernel import Launch, Straight, build
-from slanglab.engine.straight.memory import Memory
 from slanglab.engine.straight.strategy import Strategy, choose, least
 
-__all__ = ["Launch", "Memory", "Straight", "Strategy", "build", "choose", "least"]
+__all__ = ["Launch", "Straight", "Strategy", "build", "choose", "least"]

@@ -13,14 +13,12 @@ from slangpy.core.native import FunctionNodeType
 
 from slanglab.engine.straight.arguments import Argument, Refusal, classify, makes_tensor
 from slanglab.engine.straight.loading import Loaded, load
-from slanglab.engine.straight.memory import Memory, buffer_of
 from slanglab.engine.straight.strategy import Strategy, choose
 from slanglab.engine.target import Target
 
-__all__ = ["Launch", "Straight", "build"]
+__all__ = ["Launch", "Straight", "build", "check_target"]
 
 _Tensor = spy.Tensor
-_ARRAYS = (spy.Tensor, Memory)
 _MOST = 2**31 - 1
 
 
@@ -104,7 +102,7 @@ def build(
         The kernel, or in words why slangpy has to make this call.
     """
     try:
-        _check_target(target)
+        check_target(target)
         wanted = target.returned if result is None and not target.backward else result
         found = classify(target, values, wanted)
         if not any(a.kind == "array" or a.kind == "grid" for a in found):
@@ -121,7 +119,7 @@ def build(
         return str(refusal)
 
 
-def _check_target(target: Target) -> None:
+def check_target(target: Target) -> None:
     """Refuse functions and modifiers that slangpy's own kernel has to see to."""
     function = target.slang_function
     if not target.checked or target.this is not None or target.this_first or function.this is not None:
@@ -223,7 +221,7 @@ class Straight:
         low = 0
         for a in self._tensors:
             value = result if a.is_result else values[a.name]
-            if type(value) not in _ARRAYS:
+            if type(value) is not _Tensor:
                 if a.is_result and not a.backward and makes_tensor(value):
                     continue
                 return f"{a.shown} is no tensor"
@@ -268,9 +266,7 @@ class Straight:
                     if not a.one:
                         low |= at
                     variables[key] = at
-                    variables["keep_" + key] = buffer_of(storage)
-                elif type(storage) is Memory:
-                    return f"{a.shown} is memory of another library, and the kernel takes no addresses"
+                    variables["keep_" + key] = storage
                 else:
                     variables[key] = storage
                     variables["at_" + key] = offset
@@ -333,7 +329,7 @@ class Straight:
         loaded = self._loaded(launch.aligned, fresh)
         strategy, variables = loaded.strategy, launch.variables
         returned = launch.result
-        if self._returned is not None and type(returned) not in _ARRAYS:
+        if self._returned is not None and type(returned) is not _Tensor:
             returned = _Tensor.empty(self._device, launch.shape, self._returned)
             storage = returned.storage
             if strategy.pointers:

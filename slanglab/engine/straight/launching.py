@@ -8,15 +8,15 @@ bytes, and only the buffers are written one by one.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import slangpy as spy
 
-__all__ = ["Launcher"]
+__all__ = ["CODES", "Launcher", "packing"]
 
-_CODES = {
+CODES = {
     "uint": "I",
     "int": "i",
     "float": "f",
@@ -37,15 +37,19 @@ class Launcher:
         The arguments that every launch gives: the name in the kernel's struct, and the Slang type.
     block : str
         Name of the parameter block that the arguments are; empty where they are the entry point's.
+
+    Attributes
+    ----------
+    fields : dict of str to str
     """
 
     __slots__ = (
-        "_block", "_bytes", "_fields", "_memory", "_others", "_pack", "_packed", "_pipeline", "_start", "kernel",
+        "_block", "_bytes", "_memory", "_others", "_pack", "_packed", "_pipeline", "_start", "fields", "kernel",
     )  # fmt: skip
 
     def __init__(self, kernel: Any, fields: Mapping[str, str], block: str) -> None:
         self.kernel = kernel
-        self._fields = dict(fields)
+        self.fields = dict(fields)
         self._block = block
         self._pipeline: Any = None
         self._packed: tuple[str, ...] = ()
@@ -91,9 +95,9 @@ class Launcher:
         """Find out where each argument lies."""
         placed: list[tuple[int, str, str, int]] = []
         others = []
-        for name, kind in self._fields.items():
+        for name, kind in self.fields.items():
             index = arguments.find_field_index(name)
-            code = "Q" if kind.endswith("*") else _CODES.get(kind)
+            code = "Q" if kind.endswith("*") else CODES.get(kind)
             if code is None:
                 others.append((name, index))
             else:
@@ -102,12 +106,25 @@ class Launcher:
         placed.sort()
         # A struct takes no bytes, but its first field takes those of all.
         self._start = placed[0][3]
-        text, end = "<", placed[0][0]
-        for offset, code, _, _ in placed:
-            text += f"{offset - end}x{code}"
-            end = offset + struct.calcsize(f"<{code}")
-        self._pack = struct.Struct(text)
+        self._pack = packing([(offset, code) for offset, code, _, _ in placed])
         self._memory = bytearray(self._pack.size)
         self._bytes = np.frombuffer(self._memory, np.uint8)
         self._packed = tuple(name for _, _, name, _ in placed)
         self._others = tuple(others)
+
+
+def packing(placed: Sequence[tuple[int, str]], multiple: int = 1) -> struct.Struct:
+    """Return what writes values to the bytes of a struct, beginning with the first of them.
+
+    Parameters
+    ----------
+    placed : sequence of (int, str)
+        Where each lies and what `struct` calls it, in the order of their places.
+    multiple : int
+        Of how many bytes the whole is to be a multiple.
+    """
+    text, end = "<", placed[0][0]
+    for offset, code in placed:
+        text += f"{offset - end}x{code}"
+        end = offset + struct.calcsize(f"<{code}")
+    return struct.Struct(f"{text}{-(end - placed[0][0]) % multiple}x")

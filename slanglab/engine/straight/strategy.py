@@ -42,6 +42,8 @@ class Strategy:
         Whether the Slang compiler is told to write the calls of one go out one after the other; else the driver decides.
     fresh : bool
         Whether gradients are written, not added to what is there: memory that is new is neither cleared before nor read.
+    bare : bool
+        Whether the kernel is given addresses alone, for CUDA's driver to launch it: beside those slangpy's launch has buffers bound.
     """
 
     pointers: bool
@@ -51,12 +53,15 @@ class Strategy:
     groups: int
     unroll: bool = False
     fresh: bool = False
+    bare: bool = False
 
     def __post_init__(self) -> None:
         if self.width not in (1, 2, 4, 8) or self.packs < 1 or not 1 <= self.group <= 1024 or self.groups < 1:
             raise ValueError(f"no such strategy: {self}")
         if self.width > 1 and not self.pointers:
             raise ValueError("structured buffers are read element by element")
+        if self.bare and not self.pointers:
+            raise ValueError("a kernel without buffers takes addresses")
 
     @property
     def at_once(self) -> int:

@@ -104,7 +104,7 @@ class _Writer:
 
     def kernel(self) -> Kernel:
         fields, size = self._fields()
-        block = size > _ENTRY_BYTES
+        block = size > _ENTRY_BYTES and not self.strategy.bare
         head = [f'import "{m}";' for m in self.modules]
         if self.backward:
             head.append(f"import {sums_module(self.strategy.group)};")
@@ -125,8 +125,9 @@ class _Writer:
             access = "RW" if writes else ""
             if pointers:
                 fields.append(f"{self._pointee(a)}* {name}")
-                # Bound as well so that the buffer stays until the kernel has run, and is waited for by what reads it next.
-                fields.append(f"{access}StructuredBuffer<uint> keep_{name}")
+                if not self.strategy.bare:
+                    # Bound as well so that the buffer stays until the kernel has run, and is waited for by what reads it next.
+                    fields.append(f"{access}StructuredBuffer<uint> keep_{name}")
                 size += 8
             else:
                 fields.append(f"{access}StructuredBuffer<{self._element(a)}> {name}")
@@ -141,7 +142,9 @@ class _Writer:
                 size += 4 * a.rank
         if self.sums:
             if pointers:
-                fields += ["SlangLabPartial* cells", "RWStructuredBuffer<uint> keep_cells"]
+                fields.append("SlangLabPartial* cells")
+                if not self.strategy.bare:
+                    fields.append("RWStructuredBuffer<uint> keep_cells")
                 size += 8
             else:
                 fields.append("RWStructuredBuffer<SlangLabPartial> cells")
