@@ -16,6 +16,7 @@ import slangpy as spy
 __all__ = ["Event", "Events", "Function", "abandon", "copy", "handles", "let_wait", "ordinal", "torchs"]
 
 _NOT_READY = 600
+_One = ctypes.c_char_p * 1
 _DISABLE_TIMING = 2
 _Pointer = ctypes.c_void_p
 _FUNCTIONS: dict[str, tuple[Any, ...]] = {
@@ -135,7 +136,7 @@ class Function(_Context):
         stream : int
             CUDA's handle.
         """
-        given = (ctypes.c_char_p * 1)(arguments)
+        given = _One(arguments)
         code = self._launch(self._function, groups, 1, 1, self._group, 1, 1, 0, stream, given, None)
         if code:
             _check(code)

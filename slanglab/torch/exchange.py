@@ -25,6 +25,9 @@ class Exchange(Protocol):
     direct: bool
     """Whether the device reads and writes torch's own memory where a kernel takes addresses (`slanglab.engine.straight.bare`)."""
 
+    lock: Any
+    """A lock that the thread holds whose call is on its way to the device; the same thread may take it again."""
+
     def upload(self, tensor: Any, element: str, shape: tuple[int, ...]) -> Any:
         """Return a slangpy.Tensor with the numbers of a torch tensor, which has the dtype of `element` and any layout."""
         ...

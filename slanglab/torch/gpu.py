@@ -11,6 +11,7 @@ waits for the other. Other backends and CUDA wait for each other by a semaphore 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -132,6 +133,7 @@ class GpuExchange:
         self._device = device
         self._where = where
         self.direct = device.info.type == spy.DeviceType.cuda
+        self.lock = threading.RLock()
         self._usage = USAGE if self.direct else USAGE | spy.BufferUsage.shared
         self._pool = Pool(_most(where), lambda gone: self._lent.pop(id(gone)))
         self._lent: dict[int, tuple[Any, Any]] = {}

@@ -8,6 +8,7 @@ costs another 5 ms for its pages. Elementwise calls like earlier ones do without
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -49,6 +50,7 @@ class HostExchange:
         self._device = device
         self._software = is_software(device)
         self.direct = bare.shares_addresses(device)
+        self.lock = threading.RLock()
         self._pool = Pool(_MOST_KEPT)
 
     def upload(self, tensor: Any, element: str, shape: tuple[int, ...]) -> Any:

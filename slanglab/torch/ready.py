@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any, Final
 
-import numpy as np
 import torch
 
 from slanglab.engine.binding import bind
@@ -20,11 +19,10 @@ from slanglab.engine.groups import group_words
 from slanglab.engine.quick import MISSED
 from slanglab.engine.runs import Details, Trace
 from slanglab.engine.straight import bare
-from slanglab.engine.straight.arguments import Argument
 from slanglab.engine.straight.bare import Bare
 from slanglab.engine.target import Target
-from slanglab.scalars import SCALARS
 from slanglab.torch.graph import backward_of
+from slanglab.torch.inputs import Inputs
 from slanglab.torch.leaves import Arguments, torch_dtype
 from slanglab.torch.once import at_most_once
 
@@ -38,9 +36,10 @@ _USES_SMALL = 8
 _USES_LARGE = 2
 """Calls of a kind, the last of which compiles its kernel: that takes as long as thousands of small calls gain by it."""
 
-_MOST = 2**31 - 1
 _TENSORS: Final = (torch.Tensor, torch.nn.Parameter)
 _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+_current = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
+_transforms = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)
 
 
 def _stream(index: int) -> int:
@@ -73,7 +72,7 @@ class Ready:
         """Make a call for whose kind there is a kernel; `MISSED` where it has to go the way of all calls."""
         values = (*args, *kwargs.values()) if kwargs else args
         kind = self.find(len(args), kwargs, values)
-        return MISSED if kind is None else kind.call(values)
+        return MISSED if kind is None or _transforms() else kind.call(values)
 
     def find(self, positional: int, names: Mapping[str, Any], values: Sequence[Any]) -> Kind | None:
         """Return the kind of a call, if there is a kernel for it that may be used now.
@@ -184,7 +183,7 @@ class Kind:
         self.integral = self._dtype is None or not self._dtype.is_floating_point
         dtypes = (*(leaf.dtype for leaf in arguments.leaves), self._dtype)
         self._sizes = tuple(d.itemsize if d is not None else 0 for d in dtypes)
-        self._inputs: _Inputs | None = None
+        self._inputs: Inputs | None = None
 
     # ----- learning -----
 
@@ -208,7 +207,7 @@ class Kind:
         values = bind(target, args, {k: v for k, v in kwargs.items() if k != "_result"}).values
         made = bare.build(target, values, "tensor")
         if isinstance(made, Bare):
-            inputs = _Inputs(target, self, made)
+            inputs = Inputs(target, self.positional, self.names, made)
             if inputs.sizes == self._sizes:  # a bool takes 4 bytes on some devices
                 self._inputs, self.kernel = inputs, made
 
@@ -226,7 +225,7 @@ class Kind:
         values = bind(target, args, {k: v for k, v in kwargs.items() if k != "_result"}).values
         made = bare.build(target, values, kwargs.get("_result"), fresh=True)
         if isinstance(made, Bare):
-            found.inputs = _Inputs(target, self, made)
+            found.inputs = Inputs(target, self.positional, self.names, made)
             found.kernel = made
 
     # ----- calling -----
@@ -257,11 +256,16 @@ class Kind:
         started = time.perf_counter()
         kernel = self.kernel
         assert kernel is not None
-        made = torch.empty((*shape, *self._element), dtype=self._dtype, device=self._where)
-        assert self._inputs is not None
-        given[self._inputs.result] = made.data_ptr()
-        self._launch(kernel, prod(shape), given, (*tensors, made))
-        self._left(self.ready.target, kernel, self._inputs, prod(shape), started)
+        inputs = self._inputs
+        assert inputs is not None
+        if inputs.like >= 0:  # takes half the time of naming all that
+            made = torch.empty_like(tensors[inputs.like], requires_grad=False)
+        else:
+            made = torch.empty((*shape, *self._element), dtype=self._dtype, device=self._where)
+        given[inputs.result] = made.data_ptr()
+        count = prod(shape)
+        self._launch(kernel, count, given, (*tensors, made))
+        self._left(self.ready.target, kernel, inputs, count, started)
         return made
 
     def backward(
@@ -299,7 +303,7 @@ class Kind:
         return tuple(whole[: self.positional]), dict(zip(self.names, whole[self.positional :], strict=True))
 
     def _launched(
-        self, kernel: Bare, inputs: _Inputs | None, values: Sequence[Any], tensors: Sequence[Any], wanted: Sequence[bool],
+        self, kernel: Bare, inputs: Inputs | None, values: Sequence[Any], tensors: Sequence[Any], wanted: Sequence[bool],
         seed: Any,
     ) -> list[Any] | None:  # fmt: skip
         started = time.perf_counter()
@@ -335,13 +339,13 @@ class Kind:
         index = self._where.index
         if index is None:
             kernel.launch(count, given, 0, address, owners)
-        elif torch.cuda.current_device() == index:
+        elif _current() == index:
             kernel.launch(count, given, _stream(index), address, owners)
         else:
             with torch.cuda.device(index):
                 kernel.launch(count, given, _stream(index), address, owners)
 
-    def _left(self, target: Target, kernel: Bare, inputs: _Inputs, count: int, started: float) -> None:
+    def _left(self, target: Target, kernel: Bare, inputs: Inputs, count: int, started: float) -> None:
         """Leave what the report of the call needs."""
         seconds = time.perf_counter() - started
         known = inputs.trace
@@ -357,116 +361,7 @@ class _Backward:
     def __init__(self) -> None:
         self.uses = 0
         self.kernel: Bare | None = None
-        self.inputs: _Inputs | None = None
-
-
-class _Inputs:
-    """How the arguments of a kind of call are read and given to its kernel.
-
-    Parameters
-    ----------
-    target : Target
-    kind : Kind
-    kernel : Bare
-
-    Attributes
-    ----------
-    places : tuple of int
-        Where the tensors stand among the arguments.
-    result : int
-        Where the address of the result goes in what the kernel is given, in a backward call that of its seed.
-    sizes : tuple of int
-        Bytes of a scalar of each tensor, and of the result.
-    gradients : tuple of int
-        Where those of the tensors' gradients go; -1 for tensors without.
-    trace : tuple or None
-        For the report of a call of so many elements.
-    """
-
-    def __init__(self, target: Target, kind: Kind, kernel: Bare) -> None:
-        by_name = {a.name: a for a in kernel.arguments}
-        order = [p.name for p in target.parameters[: kind.positional]] + list(kind.names)
-        at = {name: i for i, name in enumerate(kernel.names)}
-        self._size, self._alignment = len(kernel.names), kernel.alignment
-        tensors: list[tuple[int, Argument, int]] = []
-        numbers: list[tuple[int, int, Any, Any]] = []
-        for i, name in enumerate(order):
-            a = by_name[name]
-            if a.kind == "number":
-                numbers.append((i, at[a.key], *_limits(a)))
-            else:
-                tensors.append((i, a, at[a.key]))
-        self.places = tuple(i for i, _, _ in tensors)
-        self._tensors = [(i, a.kind == "one", a.inner, a.layout.shape, place) for i, a, place in tensors]
-        self._numbers = numbers
-        result = by_name["_result"]
-        self.sizes = (*(a.layout.size for _, a, _ in tensors), result.layout.size)
-        self.result = at[f"d_{result.key}" if target.backward else result.key]
-        self.gradients = tuple(at.get(f"d_{a.key}", -1) for _, a, _ in tensors)
-        self._each = sum(
-            _bytes(a) for a in kernel.arguments if a.kind != "one" and (a.kind != "number" or a is result)
-        )
-        self._once = sum(_bytes(a) for a in kernel.arguments if a.kind == "one")
-        self.trace: tuple[int, Trace] | None = None
-
-    def bytes(self, count: int) -> int:
-        """Return how many bytes a call of so many elements reads and writes."""
-        return self._each * count + self._once
-
-    def read(self, values: Sequence[Any]) -> tuple[list[Any], tuple[int, ...], list[Any]] | None:
-        """Return the tensors, the shape of the call, and what the kernel is given but for what it writes.
-
-        None where the kernel cannot take them: they are not of one shape, or do not lie one number after the other.
-        """
-        given: list[Any] = [0] * self._size
-        tensors = []
-        shape: Any = None
-        rank = low = 0
-        for i, one, inner, form, place in self._tensors:
-            tensor = values[i]
-            own = tensor.shape
-            if inner:
-                if own[-inner:] != form:
-                    return None
-                own = own[:-inner]
-            if one:
-                if prod(own) != 1:
-                    return None
-                rank = max(rank, len(own))
-            elif shape is None:
-                shape = own
-            elif own != shape:
-                return None
-            if not tensor.is_contiguous() or tensor.is_neg():
-                return None
-            address = tensor.data_ptr()
-            if not one:
-                low |= address
-            given[place] = address
-            tensors.append(tensor)
-        if low % self._alignment or shape is None or len(shape) < rank or not 0 < prod(shape) <= _MOST:
-            return None
-        for i, place, least_, most in self._numbers:
-            value = values[i]
-            if not least_ <= value <= most:
-                return None
-            given[place] = value
-        return tensors, tuple(shape), given
-
-
-def _limits(a: Argument) -> tuple[Any, Any]:
-    """Return the least and the greatest number that a parameter takes as it is."""
-    dtype = SCALARS[a.layout.scalar]
-    if dtype.kind == "b":
-        return False, True
-    if dtype.kind == "f":
-        most = float(np.finfo(dtype).max)
-        return -most, most
-    return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
-
-
-def _bytes(a: Argument) -> int:
-    return a.layout.count * a.layout.size * (3 if a.gradient else 1)
+        self.inputs: Inputs | None = None
 
 
 class _Node(torch.autograd.Function):  # type: ignore[misc]

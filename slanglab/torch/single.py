@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from math import prod
@@ -87,6 +88,14 @@ class Single:
         result = self.target.result
         return self._returns and result is not None and result.kind == "struct"
 
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Return what surrounds work on the device: calls come from any thread, torch's own too, and slangpy is for one at a time."""
+        with self._exchange.lock:
+            if self.target.device.info.type == spy.DeviceType.cuda:
+                self.target.device.set_cuda_context_current()
+            yield
+
     # ----- forward -----
 
     def forward(self, said: list[Said], kept: bool = False) -> list[Any]:
@@ -99,6 +108,10 @@ class Single:
         kept : bool
             True where a backward call may follow.
         """
+        with self._turn():
+            return self._forward(said, kept)
+
+    def _forward(self, said: list[Said], kept: bool) -> list[Any]:
         notes: list[str] = []
         tensors: list[Any] = []
         self._tensors = tensors
@@ -243,8 +256,12 @@ class Single:
             The gradient of each output, in the order of `forward`; None for zero.
         said : list of Said
         """
-        if self.target.device.info.type == spy.DeviceType.cuda:
-            self.target.device.set_cuda_context_current()  # torch's backward runs in a thread of its own
+        with self._turn():
+            return self._backward(saved, wanted, seeds, said)
+
+    def _backward(
+        self, saved: Sequence[Any], wanted: Sequence[bool], seeds: Sequence[Any], said: list[Said]
+    ) -> list[Any]:
         if not self._tensors:  # the forward call was made without
             self._tensors = [
                 self._upload(replace(leaf, tensor=tensor), [])

@@ -6,8 +6,7 @@ import slangpy as spy
 
 import slanglab
 from slanglab.engine import dispatch
-from slanglab.engine.plans import adds_halves
-from slanglab.engine.straight import least
+from slanglab.engine.plans import adds_halves, least
 
 SOURCE = """
 import slangpy;

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="torch is an extra")
 
 import slanglab  # noqa: E402
 from slanglab.engine.dispatch import GradientWarning  # noqa: E402
-from slanglab.engine.straight import least  # noqa: E402
+from slanglab.engine.plans import least  # noqa: E402
 from slanglab.errors import CallError  # noqa: E402
 
 DOUBLES = """

@@ -369,7 +369,9 @@ def test_addresses_are_compared_without_a_crash():
 
 
 def test_functions_that_ask_for_their_group_stay_with_slangpy(device, direct, soon):
-    m = slanglab.compile("float grouped(float x) { return x + 0 * WaveGetLaneIndex(); }", "torch_ready_grouped")
+    m = slanglab.compile(
+        "float grouped(float x) { return x + 0 * WaveGetLaneIndex(); }", "torch_ready_grouped"
+    )
     x = torch.ones(6, device=direct)
     for _ in range(3):
         assert m.grouped(x).tolist() == [1] * 6

@@ -8,6 +8,7 @@ bytes, and only the buffers are written one by one.
 from __future__ import annotations
 
 import struct
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -44,13 +45,14 @@ class Launcher:
     """
 
     __slots__ = (
-        "_block", "_bytes", "_memory", "_others", "_pack", "_packed", "_pipeline", "_start", "fields", "kernel",
+        "_block", "_bytes", "_lock", "_memory", "_others", "_pack", "_packed", "_pipeline", "_start", "fields", "kernel",
     )  # fmt: skip
 
     def __init__(self, kernel: Any, fields: Mapping[str, str], block: str) -> None:
         self.kernel = kernel
         self.fields = dict(fields)
         self._block = block
+        self._lock = threading.Lock()
         self._pipeline: Any = None
         self._packed: tuple[str, ...] = ()
         self._others: tuple[tuple[str, int], ...] = ()
@@ -71,8 +73,7 @@ class Launcher:
         groups : int
             Groups of threads.
         """
-        first = self._pipeline is None
-        if first:
+        if self._pipeline is None:
             self._pipeline = self.kernel.pipeline
         work = encoder.begin_compute_pass()
         root = spy.ShaderCursor(work.bind_pipeline(self._pipeline))
@@ -81,10 +82,11 @@ class Launcher:
             if self._block
             else root.find_entry_point(0).find_field("sl")
         )
-        if first:
-            self._place(arguments)
-        self._pack.pack_into(self._memory, 0, *[variables[name] for name in self._packed])
-        arguments.get_field_by_index(self._start).set_data(self._bytes)
+        with self._lock:  # two threads may call one function
+            if not self._packed:
+                self._place(arguments)
+            self._pack.pack_into(self._memory, 0, *[variables[name] for name in self._packed])
+            arguments.get_field_by_index(self._start).set_data(self._bytes)
         # After the bytes, between which a backend may have put the handles of buffers.
         for name, index in self._others:
             arguments.get_field_by_index(index).write(variables[name])
