@@ -15,7 +15,7 @@ import slangpy as spy
 from slanglab import caches as on_disk
 from slanglab import progress
 from slanglab.errors import DeviceError
-from slanglab.machine import cuda
+from slanglab.machine import contexts, cuda
 
 __all__ = [
     "BACKENDS",
@@ -102,7 +102,7 @@ def _open_with(backend: str, modules: Path | None, shaders: Path | None) -> spy.
 
 
 def _made(backend: str, modules: Path | None, shaders: Path | None, **shared: Any) -> spy.Device:
-    return spy.Device(
+    device = spy.Device(
         type=getattr(spy.DeviceType, backend),
         # Hot reload watches folders that cells do not have, and one bad reload invalidates every module.
         enable_hot_reload=False,
@@ -112,6 +112,8 @@ def _made(backend: str, modules: Path | None, shaders: Path | None, **shared: An
         shader_cache_path=shaders,
         **shared,
     )
+    contexts.opened(device)
+    return device
 
 
 def open_device(name: str = "auto") -> spy.Device:

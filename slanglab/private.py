@@ -11,6 +11,7 @@ import shutil
 import stat
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -44,15 +45,17 @@ class PrivateFolder:
         self.path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{purpose}-"))
         self._process = os.getpid()
         self._held = _hold(self.path, exclusive=False)
+        self._lock = threading.Lock()
 
     def remove(self) -> None:
         """Remove it with all that is in it; in a forked child, whose it is not, nothing happens."""
         if os.getpid() != self._process:
             return
+        with self._lock:  # the thread that buries a process and the end of this one may both come here
+            held, self._held = self._held, None
         shutil.rmtree(self.path, ignore_errors=True)
-        if self._held is not None:
-            os.close(self._held)
-            self._held = None
+        if held is not None:
+            os.close(held)
 
 
 def _hold(folder: Path, exclusive: bool) -> int | None:

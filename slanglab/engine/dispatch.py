@@ -26,6 +26,7 @@ from slanglab.engine.target import Target
 from slanglab.engine.timing import Stopwatch
 from slanglab.errors import CallError, SlangLabError
 from slanglab.guard import KernelRefusedError
+from slanglab.machine import contexts
 from slanglab.messages import call_errors
 from slanglab.tensors import writes
 from slanglab.values import holds_torch
@@ -101,6 +102,7 @@ def made(
     result = MISSED
     said: Sequence[Said] = ()
     written = bool(fresh)
+    contexts.entered()
     try:
         if control.plain:
             plans = target.plans
@@ -149,6 +151,7 @@ def run(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any
     ------
     CallError
     """
+    contexts.entered()
     ready = prepare(target, args, kwargs)
     details = Details()
     with _in_place(target, ready):
@@ -254,6 +257,7 @@ def _in_place(target: Target, ready: Prepared) -> Any:
 def append_to(target: Target, encoder: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     """Append the call to a command encoder; what it needs done afterwards cannot be done, so such calls are refused."""
     check_process()
+    contexts.entered()
     ready = prepare(target, args, kwargs)
     if ready.converter.after:
         raise CallError(

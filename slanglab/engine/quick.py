@@ -13,6 +13,8 @@ import numpy as np
 import slangpy as spy
 from slangpy.core.native import NativeCallRuntimeOptions, get_value_signature
 
+from slanglab.machine import contexts
+
 if TYPE_CHECKING:
     from slanglab.engine.plans import Plan
 
@@ -97,12 +99,14 @@ def write_out(
         "call": call,
         "options": options,
         "clock": time.perf_counter,
+        "entered": contexts.entered,
         "run": plan.run,
         "wait": plan.wait,
     }
     names = [f"a{i}" for i in range(len(args))]
     lines = [
-        f"if not control.plain or len(args) != {len(args)} or len(kwargs) != {len(kwargs)}: return MISSED"
+        *(["entered()"] if device.info.type == spy.DeviceType.cuda else []),
+        f"if not control.plain or len(args) != {len(args)} or len(kwargs) != {len(kwargs)}: return MISSED",
     ]
     if names:
         lines.append(f"{', '.join(names)}, = args")

@@ -16,7 +16,7 @@ import slangpy as spy
 
 from slanglab import waiting
 from slanglab.engine import callshape, groups, shared, straight
-from slanglab.engine.parameters import parameter
+from slanglab.engine.parameters import Parameter, parameter
 from slanglab.engine.plans import Plan, adds_halves
 from slanglab.engine.prepare import Prepared
 from slanglab.engine.runs import Details, Trace, bytes_of
@@ -143,11 +143,13 @@ class Route:
         mappings = [target.mapping.get(s.name) if s is not None else None for s in specs]
         self._read = callshape.reader(specs, _shaped(this, values, result), mappings)
         self._straight: Straight | None = None
+        """The kernel that was used last; others are for calls in which other tensors are one value for all."""
+        self._kernels: dict[tuple[bool, ...], Straight | None] = {}
         self._reason = f"its text uses {words}, which depends on the groups" if words else ""
         self._uploads = [
             s.name for s in target.parameters if isinstance(values.get(s.name), np.ndarray) and not s.writes
         ]
-        self._tried = bool(words)
+        self._takes = not words
         alone = target.backward and any(_is_alone(v, target.device) for v in (*values.values(), result))
         self._least = 1 if alone else straight.least(target.device)
 
@@ -181,13 +183,13 @@ class Route:
             details.reason = _SMALL
         else:
             values = self._uploaded(call.values)
-            if not self._tried:
-                self._make(values, call.result, bool(call.fresh))
-            if self._straight is not None:
-                launch = self._straight.prepare(values, call.result)
+            kernel = self._kernel_for(values, call.result, bool(call.fresh))
+            if kernel is not None:
+                launch = kernel.prepare(values, call.result)
                 if launch is not None:
-                    return self._start(self._straight, launch, call, details)
-                details.reason = self._straight.reason(values, call.result)
+                    self._straight = kernel
+                    return self._start(kernel, launch, call, details)
+                details.reason = kernel.reason(values, call.result)
             else:
                 details.reason = self._reason
         return self._generated(call, shape, details)
@@ -221,13 +223,17 @@ class Route:
                 one.finish(call.encoder)
         return result
 
-    def _make(self, values: Mapping[str, Any], result: Any, fresh: bool) -> None:
-        self._tried = True
-        made = straight.build(self._target, values, result, fresh=fresh)
-        if isinstance(made, str):
-            self._reason = made
-        else:
-            self._straight = made
+    def _kernel_for(self, values: Mapping[str, Any], result: Any, fresh: bool) -> Straight | None:
+        """Return the straight kernel of calls in which the same tensors are one value for all, made at the first of them."""
+        if not self._takes:
+            return None
+        ones = tuple(_is_one(v, self._target.by_name.get(n)) for n, v in values.items())
+        if ones not in self._kernels:
+            made = straight.build(self._target, values, result, fresh=fresh)
+            if isinstance(made, str):
+                self._reason = made
+            self._kernels[ones] = None if isinstance(made, str) else made
+        return self._kernels[ones]
 
     def _uploaded(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the arguments with tensors for arrays."""
@@ -238,6 +244,15 @@ class Route:
             spec = self._target.by_name[name]
             ready[name] = from_array(self._target.device, values[name], spec.type, len(spec.element_shape))
         return ready
+
+
+def _is_one(value: Any, spec: Parameter | None) -> bool:
+    """Tell whether a tensor is one value of what its parameter takes."""
+    if not isinstance(value, spy.Tensor) or spec is None:
+        return False
+    return bool(
+        value.element_count * math.prod(value.dtype.shape.as_tuple()) == math.prod(spec.element_shape)
+    )
 
 
 def _is_alone(value: Any, device: spy.Device) -> bool:

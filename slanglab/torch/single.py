@@ -92,7 +92,9 @@ class Single:
     def _turn(self) -> Iterator[None]:
         """Return what surrounds work on the device: calls come from any thread, torch's own too, and slangpy is for one at a time."""
         with self._exchange.lock:
-            if self.target.device.info.type == spy.DeviceType.cuda:
+            if (
+                self.target.device.info.type == spy.DeviceType.cuda
+            ):  # torch may have made another GPU's current since
                 self.target.device.set_cuda_context_current()
             yield
 

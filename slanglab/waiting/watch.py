@@ -19,7 +19,7 @@ import slangpy as spy
 
 from slanglab import progress
 from slanglab.errors import DeviceGoneError, Interrupted
-from slanglab.machine import cuda
+from slanglab.machine import contexts, cuda
 from slanglab.waiting import leaving, marks
 from slanglab.waiting.marks import Mark
 
@@ -396,6 +396,7 @@ def told(call: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
     ------
     DeviceGoneError
     """
+    contexts.entered()
     try:
         return call(*args, **kwargs)
     except RuntimeError as error:

@@ -530,6 +530,7 @@ def test_stop_in_the_plot_ends_all(device, monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="torchrun needs libuv there")
+@pytest.mark.skipif(torch.cuda.device_count() == 1, reason="two processes with NCCL need two GPUs")
 def test_a_script_under_torchrun(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(

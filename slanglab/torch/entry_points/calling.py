@@ -305,7 +305,7 @@ def _sizes(shown: str, block: Sequence[int], grid: Sequence[int]) -> tuple[tuple
 
 _REASONS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
-        re.compile("invalid configuration argument"),
+        re.compile("CUDA error: invalid (?:configuration )?argument"),
         f"a block takes 1 to {MOST_THREADS} threads, and a launch one block at least: in `__dispatch_kernel(kernel, blocks, threads)` "
         "cover larger tensors with more blocks, `uint3((n + 255) / 256, 1, 1)` of `uint3(256, 1, 1)`",
     ),
@@ -316,7 +316,7 @@ _REASONS: tuple[tuple[re.Pattern[str], str], ...] = (
         "pass what the signature says: tensors, numbers, tuples for vectors and structs",
     ),
     (
-        re.compile("illegal memory access|device-side assert"),
+        re.compile("illegal memory access|device-side assert triggered"),
         "a kernel read or wrote outside a tensor; CUDA needs a new process now: restart the kernel",
     ),
 )
