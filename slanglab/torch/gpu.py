@@ -11,7 +11,9 @@ waits for the other. Other backends and CUDA wait for each other by a semaphore 
 
 from __future__ import annotations
 
+import atexit
 import threading
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -110,6 +112,16 @@ def _context(handles: Sequence[Any]) -> int | None:
     return next((int(h.value) for h in handles if h.type == spy.NativeHandleType.CUcontext), None)
 
 
+_sharing: weakref.WeakSet[GpuExchange] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Close what shares memory before the devices go, which do so when the interpreter does."""
+    for one in list(_sharing):
+        one.close()
+
+
 def _most(where: Any) -> int:
     """Return how many bytes are kept at most."""
     return int(torch.cuda.get_device_properties(where).total_memory) // _KEPT_SHARE
@@ -138,6 +150,8 @@ class GpuExchange:
         self._pool = Pool(_most(where), lambda gone: self._lent.pop(id(gone)))
         self._lent: dict[int, tuple[Any, Any]] = {}
         """By id the tensors that may come back, with what torch sees of them."""
+        if not self.direct:
+            _sharing.add(self)
 
     def upload(self, tensor: Any, element: str, shape: tuple[int, ...]) -> Any:
         """Return a slangpy.Tensor with the numbers of a torch tensor; see `Exchange`."""
@@ -189,6 +203,11 @@ class GpuExchange:
             if id(tensor) in self._lent:
                 self._pool.give((tensor.shape.as_tuple(), tensor.dtype.full_name), tensor)
         self._pool.trim()
+
+    def close(self) -> None:
+        """Let go of all memory that is shared with CUDA: where some is left when its device goes, slangpy ends the process."""
+        self._pool.clear()
+        self._lent.clear()
 
     def _tensor(self, shape: tuple[int, ...], element: str) -> Any:
         kept = self._pool.take((shape, element))

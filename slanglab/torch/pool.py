@@ -53,6 +53,11 @@ class Pool:
         self._free.move_to_end(key)
         self._kept += tensor.storage.size
 
+    def clear(self) -> None:
+        """Let go of all."""
+        self._free.clear()
+        self._kept = 0
+
     def trim(self) -> None:
         """Let go of what is too much."""
         while self._kept > self._most:

@@ -13,6 +13,7 @@ from typing import Any
 import slangpy as spy
 
 from slanglab.errors import DeviceGoneError
+from slanglab.machine import contexts
 from slanglab.waiting import reads
 from slanglab.waiting.watch import State, before_copy, check, of, told, wait, wait_for
 
@@ -60,6 +61,14 @@ def _submitting(own: Any) -> Callable[..., Any]:
         return told(own, self, *args, **kwargs)
 
     return submit
+
+
+def _entering(own: Any) -> Callable[..., Any]:
+    def enter(self: Any, *args: Any, **kwargs: Any) -> Any:
+        contexts.entered()
+        return own(self, *args, **kwargs)
+
+    return enter
 
 
 def _buffer_to_numpy(own: Any) -> Callable[..., Any]:
@@ -132,6 +141,7 @@ for _kind, _names in _READS:
 for _kind, _names in _WRITES:
     for _name in _names:
         _replace(_kind, _name, _writing)
+_replace(spy.Device, "create_command_encoder", _entering)
 # Making a pipeline blocks in some drivers while a kernel runs. Those of a deferred kind are made at the dispatch that follows.
 for _name in ("create_compute_pipeline", "create_compute_kernel", "create_ray_tracing_pipeline"):
     _replace(spy.Device, _name, _waiting)

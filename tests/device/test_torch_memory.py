@@ -125,6 +125,18 @@ def test_memory_that_is_kept_has_a_limit(device, monkeypatch):
         assert sum(len(v) for v in made._pool._free.values()) == 2
 
 
+def test_shared_memory_is_let_go_of_at_the_end(device, mirrored):
+    """slangpy ends the process where a device goes before memory of it that CUDA sees."""
+    assert mirrored in gpu._sharing
+    made = [mirrored.upload(torch.ones(1000), "float", (1000,)) for _ in range(3)]
+    mirrored.free(made[:2])
+    gpu._close_all()
+    assert not mirrored._lent
+    assert not mirrored._pool._kept
+    assert not mirrored._pool._free
+    assert mirrored.upload(torch.ones(5), "float", (5,)).to_numpy().shape == (5,)
+
+
 # ----- which way -----
 
 
