@@ -305,7 +305,10 @@ class CellSession:
             told = [placed(d, outline_shown) for d in error.diagnostics]
             raise self._reported(CompileError(name or label, told), key, name or label, started) from error
         limits = [d for d in limitations(parsed) if not _served(d, parsed)]
-        limits = [moved(d, request.first_line) for d in (*limits, *lint(parsed, text))]
+        limits = [
+            moved(d, request.first_line)
+            for d in (*limits, *lint(parsed, text, self._device().info.type.name))
+        ]
         warnings = [placed(d, outline_shown) for d in (*complaints, *warnings, *limits)]
         return self._ran(outcome, name or label, warnings, parsed, started)
 

@@ -9,7 +9,7 @@ import slangpy as spy
 from plain_slangpy import plain_backward
 
 import slanglab
-from slanglab.text.lint import RULES, lint
+from slanglab.text.lint import RULES, doubles, lint
 from slanglab.text.symbols import outline
 
 RULE = {rule.code: rule for rule in RULES}
@@ -69,7 +69,7 @@ def gradients(text, function, arguments, wrt):
 
 def test_every_rule_is_run():
     launches = {"past-the-end", "range-check-axis", "block-of-a-tensor"}  # run by test_torch_cells_calls.py
-    assert set(CASES) | {"race", "index-order", "endless-loop"} | launches == set(RULE)
+    assert set(CASES) | {"race", "index-order", "endless-loop", "double-function"} | launches == set(RULE)
 
 
 @pytest.mark.parametrize("code", CASES)
@@ -106,6 +106,37 @@ def test_both_texts_of_an_index_order(device):
     t = slanglab.tensor(np.arange(9.0).reshape(3, 3))
     assert slanglab.compile(RULE["index-order"].bad).at(2, 1, t) == 5.0
     assert slanglab.compile(RULE["index-order"].good).at(2, 1, t) == 7.0
+
+
+def test_both_texts_of_a_function_of_doubles(device):
+    if device.info.type.name != "vulkan":
+        pytest.skip("only Vulkan has these functions for float alone")
+    x = np.array([0.3, 0.7, 0.9])
+    bad = slanglab.compile(RULE["double-function"].bad).f(x).to_numpy()
+    good = slanglab.compile(RULE["double-function"].good).f(x).to_numpy()
+    assert not np.allclose(bad, np.exp(x), rtol=1e-7)
+    np.testing.assert_allclose(good, np.exp(x), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", sorted(doubles._FUNCTIONS - {"sincos", "exp10", "atanh"}))
+def test_functions_that_vulkan_has_for_float_alone(device, name):
+    """Each is worse than double precision; one that is right has to leave the rule."""
+    if device.info.type.name != "vulkan":
+        pytest.skip("only Vulkan has these functions for float alone")
+    x = np.array([1.3, 1.7]) if name == "acosh" else np.array([0.3, 0.7])
+    second = ", 0.7L" if name in ("pow", "atan2") else ""
+    own = {
+        "asin": "arcsin",
+        "acos": "arccos",
+        "atan": "arctan",
+        "atan2": "arctan2",
+        "asinh": "arcsinh",
+        "acosh": "arccosh",
+        "pow": "power",
+    }
+    right = getattr(np, own.get(name, name))(x, *([0.7] if second else []))
+    found = slanglab.compile(f"double f(double x) {{ return {name}(x{second}); }}").f(x).to_numpy()
+    assert not np.allclose(found, right, rtol=1e-12)
 
 
 def test_LP_03_an_endless_loop_is_warned_of_and_its_rewrite_is_right(device):

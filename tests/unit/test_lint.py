@@ -498,3 +498,32 @@ def test_LP_03_a_loop_that_nothing_leaves(loop):
 def test_a_loop_that_something_leaves(loop):
     text = f"float f(float x) {{ {loop} return x; }}"
     assert lint(outline(text), text) == []
+
+
+# ----- functions of doubles -----
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("return sin(x);", ["sin"]),
+        ("let y = x * 2.0; return log(y);", ["log"]),
+        ("double y = 1.0; return pow(2.0f, y);", ["pow"]),
+        ("double2 v = double2(x, x); return cos(v).x;", ["cos"]),
+        ("return exp(0.5L) + x;", ["exp"]),
+        ("return sqrt(x) + abs(x) + fmod(x, 2.0L);", []),
+        ("return double(exp(float(x)));", []),
+        ("float y = float(x); return exp(y);", []),
+        ("// exp(x)\n return x;", []),
+    ],
+)
+def test_functions_of_doubles(body, found):
+    text = f"double f(double x) {{ {body} }}"
+    told = [d for d in lint(outline(text), text) if d.code == "double-function"]
+    assert [re.match(r"`(\w+)`", d.text)[1] for d in told] == found
+    assert [d for d in lint(outline(text), text, "cuda") if d.code == "double-function"] == []
+
+
+def test_functions_of_ones_own_with_such_a_name():
+    text = "double exp(double x) { return 1 + x; }\ndouble f(double x) { return exp(x); }"
+    assert codes(text) == []

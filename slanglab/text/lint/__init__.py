@@ -9,7 +9,7 @@ from __future__ import annotations
 from slanglab.text.accesses import Accesses
 from slanglab.text.diagnostics import Diagnostic
 from slanglab.text.indices import convert
-from slanglab.text.lint import derivatives, endless, launches, loads, loops, sizes, tensors
+from slanglab.text.lint import derivatives, doubles, endless, launches, loads, loops, sizes, tensors
 from slanglab.text.lint.bodies import read_bodies
 from slanglab.text.lint.rule import Rule
 from slanglab.text.outline import Outline
@@ -36,6 +36,7 @@ RULES: tuple[Rule, ...] = (
     launches.RANGE_CHECK_AXIS,
     launches.BLOCK_OF_A_TENSOR,
     endless.ENDLESS_LOOP,
+    doubles.DOUBLE_FUNCTION,
 )
 """Every rule, in the order in which a finding is likely to be the cause of what went wrong."""
 
@@ -43,7 +44,7 @@ _ORDER = {"mixed-index-kinds": -1, **{rule.code: n for n, rule in enumerate(RULE
 _CONCERNS = ("ifferentiable", "Derivative", "bwd_diff", "Tensor")
 
 
-def lint(outline: Outline, text: str) -> list[Diagnostic]:
+def lint(outline: Outline, text: str, backend: str = "") -> list[Diagnostic]:
     """Return the known traps in a text.
 
     Parameters
@@ -52,6 +53,8 @@ def lint(outline: Outline, text: str) -> list[Diagnostic]:
         Of the same text.
     text : str
         Lines end at newlines.
+    backend : str
+        That of the device, as slangpy calls it, for what is wrong on some alone; without it all is told.
 
     Returns
     -------
@@ -59,9 +62,14 @@ def lint(outline: Outline, text: str) -> list[Diagnostic]:
         Warnings and notes in the order of the text; lines count from the text's first, `cell` is left empty. The codes are those of
         `RULES`.
     """
-    if not any(word in text for word in _CONCERNS) and not endless.concerns(text):
+    if (
+        not any(word in text for word in _CONCERNS)
+        and not endless.concerns(text)
+        and not doubles.concerns(text)
+    ):
         return []
-    return [d for _, d in _found(Accesses.read(text, outline))]
+    left_out = () if backend in ("", "vulkan") else (doubles.DOUBLE_FUNCTION.code,)
+    return [d for _, d in _found(Accesses.read(text, outline)) if d.code not in left_out]
 
 
 def causes(outline: Outline, text: str, function: str) -> list[Diagnostic]:
@@ -102,7 +110,7 @@ def _found(accesses: Accesses) -> list[tuple[int, Diagnostic]]:
     made = derivatives.derivatives_of(functions)
     found: list[tuple[int, Diagnostic]] = []
     for body in read_bodies(accesses):
-        checks = [tensors.check(body), endless.check(body), launches.check(body)]
+        checks = [tensors.check(body), endless.check(body), launches.check(body), doubles.check(body)]
         if body.number in made:
             of = made[body.number]
             checks.append(derivatives.check_custom(body, functions[of] if of is not None else None))

@@ -144,7 +144,7 @@ class TorchCells:
             raise self._reported(
                 CompileError(name or label, self._told(told, shown, request)), key, started
             ) from error
-        return self._ran(outcome, request, [*complaints, *lint(parsed, text)], shown, started)
+        return self._ran(outcome, request, [*complaints, *lint(parsed, text, "cuda")], shown, started)
 
     def load(self, path: Path, macros: Sequence[str] = ()) -> TorchModule:
         """Compile a file; see `slanglab.torch.load`."""
