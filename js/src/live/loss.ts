@@ -185,11 +185,32 @@ export class LossPlot {
       ctx.textBaseline = "middle";
       ctx.lineWidth = 4 * r;
       const tx = x + (right ? 9 : -9) * r;
-      const ty = Math.max(u.bbox.top + 8 * r, y - 14 * r);
+      const ty = right ? y : this.clear(u, i, x - ctx.measureText(text).width - 12 * r);
       ctx.strokeText(text, tx, ty);
       ctx.fillText(text, tx, ty);
     }
     ctx.restore();
+  }
+
+  /** Where the number beside the last point stands clear of the curve from `left` on: above it, or below where there is no room. */
+  private clear(u: uPlot, last: number, left: number): number {
+    const { curve, log } = this.look as LossLook;
+    const r = uPlot.pxRatio;
+    let top = Infinity;
+    let bottom = -Infinity;
+    for (let i = last; i >= 0; i--) {
+      const value = curve.y[i] ?? NaN;
+      if (Number.isFinite(value) && (!log || value > 0)) {
+        const y = u.valToPos(value, "y", true);
+        top = Math.min(top, y);
+        bottom = Math.max(bottom, y);
+      }
+      if (u.valToPos(curve.x[i] ?? 0, "x", true) < left) break;
+    }
+    const above = top - 13 * r;
+    const below = bottom + 15 * r;
+    if (above >= u.bbox.top + 8 * r) return above;
+    return below <= u.bbox.top + u.bbox.height - 8 * r ? below : u.bbox.top + 8 * r;
   }
 }
 
