@@ -107,6 +107,8 @@ class Ready:
         """
         if not (self._may and direct and arguments.simple) or arguments.result is not None:
             return None
+        if len(args) + len(kwargs) != len(self.target.parameters):
+            return None  # the others have default values
         for leaf in arguments.leaves:
             if leaf.spec is None or leaf.given != leaf.dtype or leaf.writes or leaf.spec.kind == "tensor":
                 return None
@@ -126,7 +128,7 @@ def _may_be_ready(target: Target) -> bool:
     """Tell whether nothing has to be done around the calls of a function."""
     return (
         target.checked and target.after is None and not target.overwrites and target.this is None
-        and not target.this_first and not target.mapping and target.result is not None
+        and not target.this_first and not target.mapping and target.result is not None and target.returned is None
         and not group_words(target.texts())
     )  # fmt: skip
 

@@ -378,6 +378,28 @@ def test_functions_that_ask_for_their_group_stay_with_slangpy(device, direct, so
         assert path() == "slangpy"
 
 
+def test_default_values(device, direct, soon):
+    m = slanglab.compile(
+        "float f(float x, float w = 3.0, float c = 0.5) { return w * x + c; }", "torch_ready_defaults"
+    )
+    x = torch.ones(6, device=direct)
+    for _ in range(4):
+        assert m.f(x).tolist() == [3.5] * 6
+        assert m.f(x, 2.0).tolist() == [2.5] * 6
+        assert m.f(x, c=1.0).tolist() == [4.0] * 6
+        assert m.f(x, 2.0, 1.0).tolist() == [3.0] * 6
+        assert m.f(c=1.0, w=5.0, x=x).tolist() == [6.0] * 6
+
+
+def test_modifiers(device, direct, soon):
+    m = slanglab.compile("float f(float x, float w) { return w * x; }", "torch_ready_modifiers")
+    x = torch.ones(6, device=direct)
+    for _ in range(3):
+        assert m.f(x, 2.0).tolist() == [2] * 6
+        assert m.f.map(x=(0,))(x=x, w=3.0).tolist() == [3] * 6
+        assert m.f.return_type("tensor")(x, 4.0).tolist() == [4] * 6
+
+
 def test_kinds_are_few(m, direct):
     """What is kept of a function's calls has a limit."""
     for n in range(1, 12):
