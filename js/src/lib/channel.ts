@@ -74,6 +74,8 @@ export interface Channel {
 interface Listeners {
   message(message: Message): void;
   lost(): void;
+  /** Milliseconds that drawing a frame took lately, for the acknowledgement: the kernel paces its frames by it. */
+  cost?(): number | null;
 }
 
 /** Listen to a model until `signal` aborts. Frames are acknowledged after `message` returned, so that drawing sets the pace. */
@@ -104,7 +106,10 @@ export function connect(model: AnyModel, el: HTMLElement, on: Listeners, signal:
     try {
       on.message(message);
     } finally {
-      if (message.seq !== null) channel.send("ack", { seq: message.seq });
+      if (message.seq !== null) {
+        const cost = on.cost?.() ?? null;
+        channel.send("ack", cost === null ? { seq: message.seq } : { seq: message.seq, cost });
+      }
     }
   };
   // A kernel can go in ways that hosts report differently: by a class on the view, by an event of the model (JupyterLab on
