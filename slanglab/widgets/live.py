@@ -19,11 +19,14 @@ from slanglab.widgets.transport import GATE_SECONDS, SlangWidget
 
 __all__ = ["LivePlot"]
 
-_PAGE_SHARE = 0.03
+_PAGE_SHARE = 0.02
 """Share of a page's time that drawing may take: what a page computes, a software device beside it does not."""
 
-_LONGEST = 0.6
-"""Seconds between two frames at most that are asked for, however slow a page says that it is."""
+_LONGEST = 1.0
+"""Seconds between two frames at most, however slow a page says that it is."""
+
+_AGE_SHARE = 0.2
+"""Share of a run's age that two frames are apart at most: a run that has just begun is looked at more closely."""
 
 _VERSION = 1
 """Of the `info` trait; `VERSION` in js/src/live/data.ts says the same."""
@@ -58,6 +61,7 @@ class LivePlot(SlangWidget):
         self._shots_sent: Any = None
         self._heard = -1.0
         self._drawing: list[float] = []
+        self._began = 0.0
         self._shown = ""
         self._poll: Callable[[], None] | None = None
         super().__init__(info={"version": _VERSION, "run": 0})
@@ -79,7 +83,7 @@ class LivePlot(SlangWidget):
             return 0.0
         # A single frame may have waited for something else: of two the quicker, of three the middle one.
         cost = sorted(self._drawing)[(len(self._drawing) - 1) // 2]
-        return min(cost / _PAGE_SHARE, _LONGEST)
+        return min(cost / _PAGE_SHARE, _LONGEST, _AGE_SHARE * (time.monotonic() - self._began))
 
     def begin(self, run: Recorder) -> None:
         """Show a run that has not begun."""
@@ -90,6 +94,7 @@ class LivePlot(SlangWidget):
             self._runs += 1
             self._sent = self._sent_measures = 0
             self._shots_sent = None
+            self._began = time.monotonic()
             # What waits is of the run before.
             self._gate.clear()
         self._poll = polling.poller(self)

@@ -28,7 +28,8 @@ const browserFrames: Frames = {
 };
 
 export class Painter {
-  private waiting = false;
+  private waiting: Promise<void> | null = null;
+  private kept: () => void = () => undefined;
   private readonly took: number[] = [];
 
   constructor(
@@ -43,31 +44,46 @@ export class Painter {
     return middle === undefined ? null : Math.round(middle * 10) / 10;
   }
 
-  /** Draw at the page's next frame, once however often it is asked for. */
-  soon(): void {
-    if (this.waiting) return;
-    this.waiting = true;
+  /** Draw at the page's next frame, once however often it is asked for; the promise is kept when that has been painted. */
+  soon(): Promise<void> {
+    if (this.waiting) return this.waiting;
+    const promise = new Promise<void>((kept) => {
+      this.kept = kept;
+    });
+    const { kept } = this;
+    this.waiting = promise;
     this.frames.next(() => {
       // Drawn meanwhile, or gone.
-      if (!this.waiting) return;
-      this.waiting = false;
+      if (this.waiting !== promise) return;
+      this.waiting = null;
       const began = this.frames.now();
-      this.draw();
-      this.frames.painted(() => {
-        this.took.push(this.frames.now() - began);
-        if (this.took.length > KEPT) this.took.shift();
-      });
+      try {
+        this.draw();
+      } finally {
+        this.frames.painted(() => {
+          this.took.push(this.frames.now() - began);
+          if (this.took.length > KEPT) this.took.shift();
+          kept();
+        });
+      }
     });
+    return promise;
   }
 
-  /** Draw now. */
+  /** Draw now, and with it what waits. */
   now(): void {
-    this.waiting = false;
-    this.draw();
+    const waited = this.waiting !== null;
+    this.waiting = null;
+    try {
+      this.draw();
+    } finally {
+      if (waited) this.kept();
+    }
   }
 
   /** Forget what waits. */
   stop(): void {
-    this.waiting = false;
+    if (this.waiting !== null) this.kept();
+    this.waiting = null;
   }
 }

@@ -176,23 +176,24 @@ export class Live {
     else this.lost();
   }
 
-  receive(m: Message): void {
+  /** Take a message; the promise is kept when it has been drawn. */
+  receive(m: Message): void | Promise<void> {
     if (m.kind === "points") {
-      if (m.meta.run !== this.info.run) return;
+      if (m.meta.run !== this.info.run) return undefined;
       if (!this.data.receive(m)) {
         this.channel?.send("ready");
-        return;
+        return undefined;
       }
       const now = this.data.now;
       if (now) this.bar.update(now);
       // A pause and the end show at once; frames of a run at the page's next one, however many came.
       if (now?.phase !== "running") {
         this.draw();
-        return;
+        return undefined;
       }
       const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-      if (calm && performance.now() - this.drawnAt < 1000 / CALM) return;
-      this.painter.soon();
+      if (calm && performance.now() - this.drawnAt < 1000 / CALM) return undefined;
+      return this.painter.soon();
     } else if (m.kind === "state") {
       this.pacer.done();
       const { state, step, loss, norms } = m.meta;
@@ -210,6 +211,7 @@ export class Live {
       this.note = m.meta.text;
       this.draw();
     }
+    return undefined;
   }
 
   lost(): void {
