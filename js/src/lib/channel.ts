@@ -109,11 +109,11 @@ export function connect(model: AnyModel, el: HTMLElement, on: Listeners, signal:
       const cost = on.cost?.() ?? null;
       channel.send("ack", cost === null ? { seq: message.seq } : { seq: message.seq, cost });
     };
-    let drawn: void | Promise<void> = undefined;
+    let drawn: Promise<void> | null = null;
     try {
-      drawn = on.message(message);
+      drawn = on.message(message) ?? null;
     } finally {
-      if (drawn instanceof Promise) drawn.then(acknowledge);
+      if (drawn) drawn.then(acknowledge);
       else acknowledge();
     }
   };
