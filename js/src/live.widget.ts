@@ -58,7 +58,11 @@ function render({ model, el }: RenderProps): () => void {
   channel = connect(
     model,
     el,
-    { message: (m: Message) => live?.receive(m), lost: () => live?.lost() },
+    {
+      message: (m: Message) => live?.receive(m),
+      lost: () => live?.lost(),
+      cost: () => live?.painter.cost ?? null,
+    },
     life.signal,
   );
   (live as Live | null)?.start(channel);

@@ -95,7 +95,7 @@ class _Told:
     """A watcher that tells the notebook of a run, and waits until it has been drawn: a pause there is a pause here."""
 
     watched = True
-    ready = True
+    spacing = 0.0
 
     def __init__(self, channel: Channel, drawn: threading.Semaphore) -> None:
         self._channel = channel

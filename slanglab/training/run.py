@@ -305,7 +305,7 @@ class Recorder(Record):
             share = self._look_share if watched else _UNWATCHED
             due = self._started + (self._ours + cost + (_END if watched else 0.0)) / share
             self._measure_due = min(max(now + _MEASURE, due), now + _LONGEST)
-        self._due = now + max(FRAME, (now - looked) / _FRAMES)
+        self._due = now + max(FRAME, (now - looked) / _FRAMES, self.watcher.spacing)
         if not watched:
             self._due = min(max(self._due, now + 10 * FRAME), max(self._measure_due, now + FRAME))
         self._framing = self._measuring = False

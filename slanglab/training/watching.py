@@ -20,8 +20,8 @@ class Watcher(Protocol):
         ...
 
     @property
-    def ready(self) -> bool:
-        """Whether a frame would be drawn at once."""
+    def spacing(self) -> float:
+        """Seconds between two frames that it wants at least; a pause and the end are told at once in any case."""
         ...
 
     def begin(self, run: Recorder) -> None:
@@ -49,7 +49,7 @@ class Silent:
     """Shows nothing."""
 
     watched = False
-    ready = False
+    spacing = 0.0
 
     def begin(self, run: Recorder) -> None:
         """Do nothing."""

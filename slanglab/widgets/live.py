@@ -19,6 +19,15 @@ from slanglab.widgets.transport import GATE_SECONDS, SlangWidget
 
 __all__ = ["LivePlot"]
 
+_PAGE_SHARE = 0.02
+"""Share of a page's time that drawing may take: what a page computes, a software device beside it does not."""
+
+_LONGEST = 1.0
+"""Seconds between two frames at most, however slow a page says that it is."""
+
+_AGE_SHARE = 0.2
+"""Share of a run's age that two frames are apart at most: a run that has just begun is looked at more closely."""
+
 _VERSION = 1
 """Of the `info` trait; `VERSION` in js/src/live/data.ts says the same."""
 
@@ -38,6 +47,7 @@ class LivePlot(SlangWidget):
     """
 
     _bundle = "live"
+    _trust = 2.0
     _controls: Mapping[str, str] = {"control": "_control", "rate": "_rate"}
     _requests: Mapping[str, str] = {"look": "_look", "restore": "_restore"}
 
@@ -50,7 +60,8 @@ class LivePlot(SlangWidget):
         self._sent = self._sent_measures = 0
         self._shots_sent: Any = None
         self._heard = -1.0
-        self._sent_at = 0.0
+        self._drawing: list[float] = []
+        self._began = 0.0
         self._shown = ""
         self._poll: Callable[[], None] | None = None
         super().__init__(info={"version": _VERSION, "run": 0})
@@ -59,15 +70,20 @@ class LivePlot(SlangWidget):
 
     @property
     def watched(self) -> bool:
-        """Whether somebody looks: the last frame was drawn, or is on its way."""
+        """Whether somebody looks: the last frame that asked for an answer got it, or is on its way."""
         if self._heard < 0:
             return False
-        return self._heard >= self._sent_at or time.monotonic() - self._sent_at < GATE_SECONDS
+        asked = self._gate.asked_at
+        return self._heard >= asked or time.monotonic() - asked < GATE_SECONDS
 
     @property
-    def ready(self) -> bool:
-        """Whether a frame would be drawn at once."""
-        return self._gate.open
+    def spacing(self) -> float:
+        """Seconds between two frames, at least, by what the page says of how long it drew the ones before."""
+        if not self._drawing:
+            return 0.0
+        # A single frame may have waited for something else: of two the quicker, of three the middle one.
+        cost = sorted(self._drawing)[(len(self._drawing) - 1) // 2]
+        return min(cost / _PAGE_SHARE, _LONGEST, _AGE_SHARE * (time.monotonic() - self._began))
 
     def begin(self, run: Recorder) -> None:
         """Show a run that has not begun."""
@@ -78,6 +94,7 @@ class LivePlot(SlangWidget):
             self._runs += 1
             self._sent = self._sent_measures = 0
             self._shots_sent = None
+            self._began = time.monotonic()
             # What waits is of the run before.
             self._gate.clear()
         self._poll = polling.poller(self)
@@ -181,7 +198,6 @@ class LivePlot(SlangWidget):
                 self._shots_sent = shots
                 meta["shots"], more = shot_arrays(shots)
                 arrays.update(more)
-        self._sent_at = time.monotonic()
         self.push("points", meta, arrays)
 
     def _ready(self) -> None:
@@ -191,6 +207,9 @@ class LivePlot(SlangWidget):
 
     def _take(self, content: object) -> None:
         self._heard = time.monotonic()
+        cost = content.get("cost") if isinstance(content, dict) else None
+        if isinstance(cost, int | float) and 0 <= cost < math.inf:
+            self._drawing = [*self._drawing[-2:], 1e-3 * cost]
         super()._take(content)
 
     def _control(self, content: Mapping[str, Any]) -> None:

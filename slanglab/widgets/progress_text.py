@@ -20,7 +20,7 @@ class TextLine:
     """
 
     watched = True
-    ready = True
+    spacing = 0.0
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

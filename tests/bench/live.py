@@ -59,7 +59,9 @@ def training(arguments: argparse.Namespace) -> tuple[list[Row], bool]:
         what, colon, said = line.partition(": ")
         if colon:
             figure, _, rest = said.partition(" (")
-            beside = f"a bare loop; rounds {rest.rstrip(')')}" if re.match(r"[+-]", figure) else ""
+            spread = rest.partition(")")[0]
+            peer = "a run without a plot" if what.startswith("browser") else "a bare loop"
+            beside = f"{peer}; {spread}" if re.match(r"[+-]", figure) else ""
             rows.append((what, figure, beside))
     return rows, not status
 

@@ -2,9 +2,13 @@
 
 The step is a forward and a backward call of a small model and a gradient step, on the lab's device; the same step function runs in a bare
 `for` loop, in `slanglab.train(plot=False)`, in `slanglab.train` whose output is cleared (nobody looks), and in one that is open in a
-page. Bare and other runs alternate, so that a machine that slows down slows all of them; figures are medians of the ratios of
-neighbours. On a machine whose steps vary by more than what is looked for the second figure says more: the time from the end of a step
+page. Bare and other runs alternate within a cell, so that a machine that slows down slows all of them; figures are medians of the ratios
+of neighbours. On a machine whose steps vary by more than what is looked for the second figure says more: the time from the end of a step
 to the beginning of the next one, and before the first and after the last, as a share of the run, less that of the bare loop.
+
+A plot costs processor time elsewhere too: in the page, in Jupyter's server, in the kernel's other threads. A software device computes
+on the same cores. So that time is measured by itself, of all processes of browser and server but the kernel, as a share of
+what all cores have: with a plot open, less without one. Noise of the steps does not reach it.
 
 Then the memory of the page and the bytes it was sent, for runs of up to 1e5 steps and, once, of 1e6.
 
@@ -20,6 +24,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+import psutil
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "browser"))
 
@@ -89,6 +95,8 @@ def finished(notebook: NotebookPage, cell: int) -> None:
         "i => window.jupyterapp.shell.currentWidget.content.widgets[i].model.executionCount !== null",
         arg=cell,
         timeout=600_000,
+        # By itself it would ask at each of the page's frames, and so keep the page making them.
+        polling=300,
     )
     notebook.wait_idle()
 
@@ -114,7 +122,7 @@ def heap(notebook: NotebookPage) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument(
         "--cpu", action="store_true", help="compare processor time of the kernel: for a busy machine"
@@ -133,6 +141,7 @@ def main() -> None:
             clock = "process_time" if args.cpu else "perf_counter"
             run(notebook, 0, SETUP.replace("CLOCK", clock))
             slowdowns(notebook, args.rounds, args.steps)
+            elsewhere(notebook, args.rounds, args.steps)
             memory(notebook, args.long)
             browser.close()
         finally:
@@ -151,20 +160,48 @@ def slowdowns(notebook: NotebookPage, rounds: int, steps: int) -> None:
             text = run(notebook, 1, source)
             (a, aside), (b, more), (c, again) = json.loads(text.split("T ")[-1])
             outside[name].append(more - (aside + again) / 2)
-            ratios[name].append(2 * b / (a + c))
-            ratios["bare beside bare"].append(c / a)
+            ratios[name].append(2 * b / (a + c) - 1)
+            ratios["bare beside bare"].append(c / a - 1)
             per_step += [a / steps, c / steps]
-    print(f"bare loop: {1e3 * statistics.median(per_step):.3f} ms a step, {steps} steps")
+    print(f"bare loop: {1e3 * statistics.median(per_step):.3f} ms a step, {steps} steps, {rounds} rounds")
     for name, found in ratios.items():
-        print(
-            f"{name}: {100 * (statistics.median(found) - 1):+.2f} % "
-            f"({', '.join(f'{100 * (r - 1):+.1f}' for r in found)})"
-        )
+        print(f"{name}: {quartiles(found)} {', '.join(f'{100 * r:+.1f}' for r in found)}")
     for name, found in outside.items():
-        print(
-            f"{name}, outside of the steps: {100 * statistics.median(found):+.2f} % "
-            f"({', '.join(f'{100 * share:+.2f}' for share in found)})"
-        )
+        print(f"{name}, outside of the steps: {quartiles(found)}")
+
+
+def quartiles(found: list[float], sign: str = "+") -> str:
+    """Return the median of shares with the quartiles around it, in percent."""
+    low, middle, high = statistics.quantiles(found, method="inclusive") if len(found) > 1 else [found[0]] * 3
+    return f"{100 * middle:{sign}.2f} % (quartiles {100 * low:{sign}.1f} and {100 * high:{sign}.1f})"
+
+
+def processor_time() -> float:
+    """Return the seconds of processor time of what is below this process but the kernel: browser and server."""
+    seconds = 0.0
+    for process in psutil.Process().children(recursive=True):
+        try:
+            if "ipykernel" not in " ".join(process.cmdline()):
+                spent = process.cpu_times()
+                seconds += spent.user + spent.system
+        except psutil.Error:
+            continue  # it has ended
+    return seconds
+
+
+def elsewhere(notebook: NotebookPage, rounds: int, steps: int) -> None:
+    """Print what browser and server compute during a run with a plot, more than during one without."""
+    kinds = {"without": "False", "with": "True"}
+    shares: dict[str, list[float]] = {name: [] for name in kinds}
+    for _ in range(rounds):
+        for name, plot in kinds.items():
+            before, begin = processor_time(), time.perf_counter()
+            run(notebook, 1, f"ours({steps}, {plot}); None")
+            took = time.perf_counter() - begin
+            shares[name].append((processor_time() - before) / took / (psutil.cpu_count() or 1))
+    more = [a - b for a, b in zip(shares["with"], shares["without"], strict=True)]
+    print(f"browser and server, a plot open, more of all cores: {quartiles(more)}")
+    print(f"browser and server, no plot, of all cores: {quartiles(shares['without'], '')}")
 
 
 def memory(notebook: NotebookPage, most: int) -> None:

@@ -18,7 +18,7 @@ SOURCE = """
 
 class Watch:
     watched = True
-    ready = True
+    spacing = 0.0
 
     def begin(self, run): ...
 

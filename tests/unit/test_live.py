@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import time
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import slanglab as sl
 from slanglab.errors import ArgumentError, SlangLabError
 from slanglab.tensors.sources import Arrays
 from slanglab.training.running import Run
-from slanglab.widgets import live_train, transport
+from slanglab.widgets import live, live_train, transport
 from slanglab.widgets.live import LivePlot
 from slanglab.widgets.live_frames import MOST_NEW
 from slanglab.widgets.progress_text import TextLine
@@ -116,6 +117,48 @@ def test_a_silent_view_costs_a_frame_now_and_then() -> None:
     run = run_of(float, plot, steps=100_000)
     seconds = run.history["time"][-1]
     assert len(view.messages) <= 3 + seconds / transport.GATE_SECONDS
+
+
+def test_frames_are_spaced_by_what_the_page_says_they_cost(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plot = LivePlot()
+    view = View(plot)
+    clock = [50.0]
+    monkeypatch.setattr(live.time, "monotonic", lambda: clock[0])
+    plot.begin(Run(float, name="test", params={}, steps=10, watcher=plot))
+    assert plot.spacing == 0
+    clock[0] += 1000
+    costs = rng.uniform(2, 15, 6)
+    for n, cost in enumerate(costs, 1):
+        view.say(kind="ack", seq=n, cost=float(cost))
+        last = sorted(costs[max(0, n - 3) : n])
+        assert plot.spacing == pytest.approx(1e-3 * last[(len(last) - 1) // 2] / live._PAGE_SHARE)
+    before = plot.spacing
+    for nonsense in ("1", None, -1, float("nan"), float("inf"), [3]):
+        view.say(kind="ack", seq=1, cost=nonsense)
+    assert plot.spacing == before
+    for _ in range(3):
+        view.say(kind="ack", seq=1, cost=1e6)
+    assert plot.spacing == live._LONGEST
+    # A run that has just begun is looked at more closely, whatever that costs.
+    plot.begin(Run(float, name="next", params={}, steps=10, watcher=plot))
+    assert plot.spacing == 0
+    clock[0] += 1.0
+    assert plot.spacing == pytest.approx(live._AGE_SHARE)
+
+
+def test_a_slow_page_gets_few_frames_and_the_last_one() -> None:
+    plot = LivePlot()
+    view = View(plot)
+    plot._drawing = [10.0] * 3
+    run = run_of(lambda i: time.sleep(1e-3) or float(i), plot, steps=1500)
+    seconds = run.history["time"][-1]
+    # They are a fifth of the run's age apart, a second at most: beside the first 50 ms, five each time that its age is e-fold.
+    most = 5 * np.log(max(min(seconds, 5.0), 0.05) / 0.05) + max(0.0, seconds - 5.0)
+    assert len(view.messages) <= most + 6
+    assert view.upto == 1500
+    assert view.messages[-1]["meta"]["stopped"] == "done"
 
 
 def test_controls_and_rate() -> None:

@@ -32,7 +32,7 @@ class Watch:
     """A watcher that keeps what it is told."""
 
     watched = True
-    ready = True
+    spacing = 0.0
 
     def __init__(self, act=None):
         self.told = []

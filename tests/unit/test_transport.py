@@ -91,6 +91,46 @@ def test_a_late_acknowledgement_of_an_older_frame_lets_nothing_through() -> None
     assert line.numbers == [1, 2]
 
 
+def test_a_gate_that_trusts_asks_now_and_then() -> None:
+    line = Line()
+    line.gate = FrameGate(line.sent.append, line.clock, trust=2.0)
+
+    def asks() -> list[bool]:
+        return ["seq" in frame.content for frame in line.sent]
+
+    assert line.push("a", 0)
+    assert not line.push("a", 1)  # the first one has to be answered
+    line.acknowledge_last()
+    for n in range(2, 5):
+        line.clock.time += 0.4
+        assert line.push("a", n)
+    assert line.numbers == [0, 1, 2, 3, 4]
+    assert asks() == [True, False, False, False, False]
+    line.clock.time += 0.9
+    assert line.push("a", 5)
+    assert asks()[-1]
+    # A view that does not answer gets no more until the gate opens by itself, and is asked again then.
+    line.clock.time += 0.5
+    assert not line.push("a", 6)
+    line.clock.time += GATE_SECONDS
+    assert line.push("a", 7)
+    assert asks()[-1]
+
+
+def test_a_gate_that_trusts_is_ten_frames_ahead_at_most() -> None:
+    line = Line()
+    line.gate = FrameGate(line.sent.append, line.clock, trust=2.0)
+    for n in range(100):
+        line.push("a", n)
+        if n == 0:
+            line.acknowledge_last()
+    assert line.numbers == list(range(12))
+    assert [n for n, frame in enumerate(line.sent) if "seq" in frame.content] == [0, 11]
+    line.gate.reopen()  # a view has opened: it is asked, whenever the last one was
+    assert "seq" in line.sent[-1].content
+    assert line.numbers[-1] == 99
+
+
 def test_flush_sends_what_waits() -> None:
     line = Line()
     line.push("a", 1)

@@ -72,11 +72,14 @@ export interface Channel {
 }
 
 interface Listeners {
-  message(message: Message): void;
+  /** A promise puts the acknowledgement off until it is kept: for views that draw later. */
+  message(message: Message): void | Promise<void>;
   lost(): void;
+  /** Milliseconds that drawing a frame took lately, for the acknowledgement: the kernel paces its frames by it. */
+  cost?(): number | null;
 }
 
-/** Listen to a model until `signal` aborts. Frames are acknowledged after `message` returned, so that drawing sets the pace. */
+/** Listen to a model until `signal` aborts. Frames are acknowledged when they are drawn, so that drawing sets the pace. */
 export function connect(model: AnyModel, el: HTMLElement, on: Listeners, signal: AbortSignal): Channel {
   let lost = false;
   const channel: Channel = {
@@ -101,10 +104,17 @@ export function connect(model: AnyModel, el: HTMLElement, on: Listeners, signal:
   const receive = (content: unknown, buffers: DataView[] = []): void => {
     const message = decode(content, buffers);
     if (!message) return;
+    const acknowledge = (): void => {
+      if (message.seq === null) return;
+      const cost = on.cost?.() ?? null;
+      channel.send("ack", cost === null ? { seq: message.seq } : { seq: message.seq, cost });
+    };
+    let drawn: Promise<void> | null = null;
     try {
-      on.message(message);
+      drawn = on.message(message) ?? null;
     } finally {
-      if (message.seq !== null) channel.send("ack", { seq: message.seq });
+      if (drawn) drawn.then(acknowledge);
+      else acknowledge();
     }
   };
   // A kernel can go in ways that hosts report differently: by a class on the view, by an event of the model (JupyterLab on

@@ -7,6 +7,9 @@ import type { Info, Now } from "./data.ts";
 /** Decades that the learning rate's slider goes to each side. */
 const DECADES = 3;
 
+/** Words, a number, words. */
+type Fact = [string, string, string];
+
 export interface Wishes {
   control(what: "play" | "pause" | "step" | "stop"): void;
   rate(rate: number): void;
@@ -39,6 +42,10 @@ export class Bar {
   private dragged = 0;
   private now: Now | null = null;
   private dead = false;
+  private label = "";
+  private shownFacts: string[] = [];
+  private numbers: HTMLElement[] = [];
+  private shownRate: number | null = null;
 
   constructor(
     private readonly info: Info,
@@ -120,6 +127,7 @@ export class Bar {
   }
 
   private showRate(rate: number): void {
+    this.shownRate = rate;
     this.rate.textContent = figures(rate, 3);
     if (!this.slider) return;
     const t = (Number(this.slider.value) + DECADES) / (2 * DECADES);
@@ -145,6 +153,7 @@ export class Bar {
     return [now.phase, now.phase === "running" ? "ok" : ""];
   }
 
+  /** Take note of what the kernel says; `show` draws it. */
   update(now: Now): void {
     const before = this.now?.phase;
     this.now = now;
@@ -159,13 +168,12 @@ export class Bar {
     if (now.lr !== null && this.slider) {
       this.middle ??= now.lr > 0 ? now.lr : 1e-3;
       // Not under the finger.
-      if (performance.now() - this.dragged > 700) {
+      if (now.lr !== this.shownRate && performance.now() - this.dragged > 700) {
         const at = now.lr > 0 ? Math.log10(now.lr / this.middle) : -DECADES;
         this.slider.value = String(Math.max(-DECADES, Math.min(DECADES, at)));
         this.showRate(now.lr);
       }
     }
-    this.show();
   }
 
   lost(): void {
@@ -173,31 +181,51 @@ export class Bar {
     this.show();
   }
 
-  private show(): void {
+  /** Write what has changed since the last time, and nothing else: the page lays out what is written. */
+  show(): void {
     const now = this.now;
     const waits = !this.dead && (this.asked === "pause" || this.asked === "step" || now?.phase === "paused");
     const goes = waits && this.asked !== "play";
     const [name, label]: [IconName, string] = goes ? ["play", "play"] : ["pause", "pause"];
     const title = goes ? "Go on (Space)" : "Pause before the next step (Space)";
-    this.play.replaceChildren(icon(name), label);
-    this.play.className = `solid ${name}`;
-    this.play.title = title;
+    if (label !== this.label) {
+      this.label = label;
+      this.play.replaceChildren(icon(name), label);
+      this.play.className = `solid ${name}`;
+      this.play.title = title;
+    }
     for (const one of [this.play, this.step, this.stop]) one.disabled = this.ended || this.asked === "stop";
     if (this.slider) this.slider.disabled = this.ended;
     if (!now) return;
     const { total } = this.info;
-    this.fill.style.width = `${total ? (100 * now.done) / total : 100}%`;
-    this.track.className = `track${now.trouble ? " bad" : ""}`;
+    // Moved, not stretched: that takes no layout.
+    this.fill.style.transform = `translateX(${total ? (100 * now.done) / total - 100 : 0}%)`;
+    this.track.classList.toggle("bad", now.trouble !== null);
     this.track.setAttribute("aria-valuenow", String(now.done));
-    const fact = (...parts: (string | HTMLElement)[]): HTMLElement => h("span", {}, ...parts);
-    const num = (text: string): HTMLElement => h("span", { class: "num" }, text);
-    this.facts.replaceChildren(
-      fact("step ", num(count(now.done)), ` of ${count(total)}`),
-      fact(num(now.speed >= 100 ? count(Math.round(now.speed)) : figures(now.speed, 3)), " steps/s"),
-      now.phase === "ended" || now.left === null
-        ? fact("took ", num(seconds(now.took)))
-        : fact(num(seconds(now.left)), " left"),
-      ...Object.entries(now.scalars).map(([key, x]) => fact(`${key} `, num(x === null ? "" : figures(x, 3)))),
-    );
+    const timed = now.phase === "ended" || now.left === null;
+    this.showFacts([
+      ["step ", count(now.done), ` of ${count(total)}`],
+      ["", now.speed >= 100 ? count(Math.round(now.speed)) : figures(now.speed, 3), " steps/s"],
+      timed ? ["took ", seconds(now.took), ""] : ["", seconds(now.left ?? 0), " left"],
+      ...Object.entries(now.scalars).map(
+        ([key, x]): Fact => [`${key} `, x === null ? "" : figures(x, 3), ""],
+      ),
+    ]);
+  }
+
+  /** The numbers of the same facts as before are written into the same places. */
+  private showFacts(facts: Fact[]): void {
+    const words = facts.map(([before, , after]) => `${before}|${after}`);
+    if (words.join("\n") !== this.shownFacts.join("\n")) {
+      this.shownFacts = words;
+      this.numbers = facts.map(() => h("span", { class: "num" }));
+      this.facts.replaceChildren(
+        ...facts.map(([before, , after], i) => h("span", {}, before, this.numbers[i], after)),
+      );
+    }
+    for (const [i, [, text]] of facts.entries()) {
+      const place = this.numbers[i];
+      if (place && place.textContent !== text) place.textContent = text;
+    }
   }
 }

@@ -174,8 +174,9 @@ export class RunData {
   spreads: Uint8Array[] = [];
   shots: Shot[] = [];
   now: Now | null = null;
+  /** Looks at gradients that have arrived. */
+  measured = 0;
   private upto = 0;
-  private measured = 0;
 
   constructor(readonly info: Info) {
     this.norms = info.params.map(() => []);

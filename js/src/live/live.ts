@@ -4,6 +4,7 @@ import type { Channel, Message } from "../lib/channel.ts";
 import { chip, h, icon } from "../lib/dom.ts";
 import { count, figures } from "../lib/numbers.ts";
 import { Pacer } from "../lib/pacer.ts";
+import { Painter } from "../lib/painter.ts";
 import { palette, type Theme } from "../lib/theme.ts";
 import type { Frame } from "./axis.ts";
 import { Bar } from "./bar.ts";
@@ -55,6 +56,9 @@ export class Live {
   private channel: Channel | null = null;
   private kept: Kept | null = null;
   private drawnAt = 0;
+  /** What does not change from a frame to the next: where the reader, the theme or the width did, all is drawn anew. */
+  private drawn = "";
+  readonly painter = new Painter(() => this.paint());
   private note = "";
   private dead = false;
   private readonly pacer: Pacer<number>;
@@ -172,18 +176,24 @@ export class Live {
     else this.lost();
   }
 
-  receive(m: Message): void {
+  /** Take a message; the promise is kept when it has been drawn. */
+  receive(m: Message): void | Promise<void> {
     if (m.kind === "points") {
-      if (m.meta.run !== this.info.run) return;
+      if (m.meta.run !== this.info.run) return undefined;
       if (!this.data.receive(m)) {
         this.channel?.send("ready");
-        return;
+        return undefined;
       }
       const now = this.data.now;
       if (now) this.bar.update(now);
+      // A pause and the end show at once; frames of a run at the page's next one, however many came.
+      if (now?.phase !== "running") {
+        this.draw();
+        return undefined;
+      }
       const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-      if (calm && now?.phase === "running" && performance.now() - this.drawnAt < 1000 / CALM) return;
-      this.draw();
+      if (calm && performance.now() - this.drawnAt < 1000 / CALM) return undefined;
+      return this.painter.soon();
     } else if (m.kind === "state") {
       this.pacer.done();
       const { state, step, loss, norms } = m.meta;
@@ -201,6 +211,7 @@ export class Live {
       this.note = m.meta.text;
       this.draw();
     }
+    return undefined;
   }
 
   lost(): void {
@@ -211,6 +222,7 @@ export class Live {
   }
 
   destroy(): void {
+    this.painter.stop();
     this.plot.destroy();
   }
 
@@ -256,17 +268,29 @@ export class Live {
 
   private showState(): void {
     const [word, kind] = this.dead && !this.bar.ended ? ["kernel gone", "dim"] : this.bar.state();
-    this.state.textContent = word;
+    const said = this.dead && this.data.now?.phase !== "ended" ? "kernel gone" : word;
+    if (this.state.textContent !== said) this.state.textContent = said;
     this.state.className = `state ${kind}`;
-    if (this.dead && this.data.now?.phase !== "ended") this.state.textContent = "kernel gone";
   }
 
+  /** Draw now, all of it. */
   draw(): void {
+    this.drawn = "";
+    this.painter.now();
+  }
+
+  private paint(): void {
+    // What is read of the page is read before anything is written: each read after a write is a layout of its own.
     const full = Math.floor(this.root.clientWidth);
     if (full <= 0) return;
+    const style = getComputedStyle(this.root);
+    const [ui, ink] = [style.fontFamily, style.color];
+    const read = palette(this.root);
+    const theme = (this.root.dataset.theme ?? "light") as Theme;
     this.drawnAt = performance.now();
     const { data, info } = this;
     const now = data.now;
+    this.bar.show();
     this.showState();
     this.showNotes(now);
     const narrow = full < NARROW;
@@ -275,11 +299,7 @@ export class Live {
     this.root.classList.toggle("with-pictures", side);
     const width = side ? full - SIDE - GAP : full;
     const frame: Frame = { left: narrow ? 44 : 92, right: 10, width, last: Math.max(1, info.total - 1) };
-    const read = palette(this.root);
-    const theme = (this.root.dataset.theme ?? "light") as Theme;
-    const ui = getComputedStyle(this.root).fontFamily;
     // Of the host's own variables only the computed ones are colours and fonts.
-    const ink = getComputedStyle(this.root).color;
     const colour = (name: string): string =>
       name === "ui"
         ? ui
@@ -311,15 +331,20 @@ export class Live {
         `loss, ${now?.done ?? 0} steps, from ${figures(first ?? 0, 3)} to ${figures(last ?? 0, 3)}, ${log ? "logarithmic" : "linear"} scale`,
       );
     }
-    if (this.strip) drawStrip(this.strip, data.steps, data.spreads, frame, rule, now?.done ?? 0, colour);
-    if (now && this.table)
-      this.table.draw(frame, data.steps, data.norms, now.params, rule, this.kept?.norms ?? null, colour);
+    const drawn = [full, side, theme, rule, data.measured].join();
+    const anew = drawn !== this.drawn;
+    this.drawn = drawn;
+    if (anew) {
+      if (this.strip) drawStrip(this.strip, data.steps, data.spreads, frame, rule, now?.done ?? 0, colour);
+      if (now && this.table)
+        this.table.draw(frame, data.steps, data.norms, now.params, rule, this.kept?.norms ?? null, colour);
+    }
     const step = this.kept
       ? `at step ${count(this.kept.step)}, kept`
       : now
         ? `at step ${count(now.done)}`
         : "";
-    this.pictures.draw(shots, step, theme, colour);
+    this.pictures.draw(shots, step, theme, colour, anew);
     this.showScrub(now);
   }
 

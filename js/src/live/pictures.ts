@@ -11,10 +11,20 @@ import type { Shot } from "./data.ts";
 export class Pictures {
   readonly el = h("div", { class: "pics" });
   private key = "";
+  private shown: readonly Shot[] = [];
   private canvases: { value: HTMLCanvasElement; gradient: HTMLCanvasElement | null; caption: HTMLElement }[] =
     [];
 
-  draw(shots: readonly Shot[], step: string, theme: Theme, colour: (name: string) => string): void {
+  /** `anew`: the pictures that are there already too. */
+  draw(
+    shots: readonly Shot[],
+    step: string,
+    theme: Theme,
+    colour: (name: string) => string,
+    anew: boolean,
+  ): void {
+    const fresh = anew || shots !== this.shown;
+    this.shown = shots;
     const key = JSON.stringify(shots.map((s) => [s.name, s.kind, s.gradient !== null && s.kind !== "line"]));
     if (key !== this.key) {
       this.key = key;
@@ -23,6 +33,9 @@ export class Pictures {
     for (const [i, shot] of shots.entries()) {
       const at = this.canvases[i];
       if (!at) continue;
+      const caption = i === 0 ? `${shot.name} ${step}` : shot.name;
+      if (at.caption.textContent !== caption) at.caption.textContent = caption;
+      if (!fresh) continue;
       const range =
         shot.low === null || shot.high === null
           ? "nothing finite"
@@ -30,7 +43,6 @@ export class Pictures {
             ? figures(shot.low, 3)
             : `${figures(shot.low, 3)} to ${figures(shot.high, 3)}`;
       at.value.setAttribute("aria-label", `${shot.name}, ${shot.shape.join(" by ")}, ${range}`);
-      at.caption.textContent = i === 0 ? `${shot.name} ${step}` : shot.name;
       at.caption.title = range;
       if (shot.kind === "line") line(at.value, shot, colour, i === 0 ? 236 : 112);
       else texels(at.value, shot.value, tide(), shot.flags, colour);
