@@ -17,7 +17,7 @@ export interface Wishes {
 
 /** Seconds as people read them. */
 export function seconds(s: number): string {
-  if (s < 1e-3) return `${figures(s * 1e6, 2)} µs`;
+  if (s < 0.9995e-3) return s < 5e-7 ? "<1 µs" : `${Math.round(s * 1e6)} µs`;
   if (s < 0.0995) return `${(s * 1e3).toPrecision(2)} ms`;
   if (s < 0.9995) return `${Math.round(s * 1e3)} ms`;
   if (s < 60) return `${s.toFixed(1)} s`;
