@@ -14,8 +14,9 @@ from IPython.core.getipython import get_ipython
 from slanglab.errors import SlangLabError
 from slanglab.training.run import Recorder
 from slanglab.widgets import live_figure, live_png, outputs, polling
+from slanglab.widgets.gate import GATE_SECONDS
 from slanglab.widgets.live_frames import describe, news, shot_arrays
-from slanglab.widgets.transport import GATE_SECONDS, SlangWidget
+from slanglab.widgets.transport import SlangWidget
 
 __all__ = ["LivePlot"]
 

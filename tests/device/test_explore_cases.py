@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import slanglab as sl
-from slanglab.widgets.transport import GATE_SECONDS
+from slanglab.widgets.gate import GATE_SECONDS
 
 X = np.linspace(-2, 2, 64)
 SINGLE = X.astype(np.float32).astype(np.float64)

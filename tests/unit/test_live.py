@@ -16,7 +16,7 @@ import slanglab as sl
 from slanglab.errors import ArgumentError, SlangLabError
 from slanglab.tensors.sources import Arrays
 from slanglab.training.running import Run
-from slanglab.widgets import live, live_train, transport
+from slanglab.widgets import gate, live, live_train, transport
 from slanglab.widgets.live import LivePlot
 from slanglab.widgets.live_frames import MOST_NEW
 from slanglab.widgets.progress_text import TextLine
@@ -116,7 +116,7 @@ def test_a_silent_view_costs_a_frame_now_and_then() -> None:
     view = View(plot, silent=True)
     run = run_of(float, plot, steps=100_000)
     seconds = run.history["time"][-1]
-    assert len(view.messages) <= 3 + seconds / transport.GATE_SECONDS
+    assert len(view.messages) <= 3 + seconds / gate.GATE_SECONDS
 
 
 def test_frames_are_spaced_by_what_the_page_says_they_cost(

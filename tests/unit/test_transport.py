@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from slanglab.widgets import transport
-from slanglab.widgets.transport import GATE_SECONDS, Frame, FrameGate, SlangWidget, pack
+from slanglab.widgets.gate import GATE_SECONDS, Frame, FrameGate, pack
+from slanglab.widgets.transport import SlangWidget
 
 
 class Clock:
