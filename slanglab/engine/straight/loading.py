@@ -10,7 +10,7 @@ from typing import Any
 import slangpy as spy
 
 from slanglab import guard
-from slanglab.engine.building import Guarded
+from slanglab.engine.building import Guarded, count_kernel
 from slanglab.engine.straight.arguments import Argument, Refusal
 from slanglab.engine.straight.launching import Launcher
 from slanglab.engine.straight.strategy import Strategy
@@ -71,6 +71,7 @@ def load(target: Target, arguments: Sequence[Argument], strategy: Strategy) -> L
                 guard.load(session, sums_module(strategy.group), text)
             programs = [[("kernel", entry)] for entry in entries]
             guarded.submit(Kernel.of(shown, name, kernel.text, module.device_module, programs))
+            count_kernel(module)
             loaded = session.load_module_from_source(name, kernel.text)
             main = _linked(target, loaded, ENTRY)
             last = _linked(target, loaded, LAST) if kernel.sums else None
