@@ -43,6 +43,12 @@ def call(module, k, rng):
     np.testing.assert_allclose(x.grad.to_numpy(), 4 * values + k, rtol=1e-5, atol=1e-5)
 
 
+def collect():
+    """Collect what is unreachable, and what was held only until the device is idle."""
+    slanglab.sync()
+    gc.collect()
+
+
 def current_session(name):
     return slanglab.current().cells.cell(name).good.program.session
 
@@ -56,7 +62,7 @@ def test_what_was_made_for_old_versions_is_let_go(cells, sessions, rng, held):
         if held:
             out.append(module)
         programs.append(weakref.ref(cells.cell("grown").good.program))
-    gc.collect()
+    collect()
     alive = [i for i, program in enumerate(programs) if program() is not None]
     # Functions that are held and not called again keep what they ran last until the next new session. A version
     # counts with its two kernels, so that there are some six in a session.
@@ -71,7 +77,7 @@ def test_forgotten_cells_are_let_go_of_as_edited_ones(cells, sessions, rng):
         call(slanglab.compile(TEXT % f"{i}.0", f"short_lived_{i}"), i, rng)
         assert cells.forget(f"short_lived_{i}")
     slanglab.compile(TEXT % "0.5", "last")
-    gc.collect()
+    collect()
     assert list(sessions) == [current_session("last")]
     assert current_session("last").loaded < 2 * 16
 
@@ -82,7 +88,7 @@ def test_texts_that_do_not_compile_count_too(cells, sessions):
     for i in range(EDITS):
         with pytest.raises(slanglab.CompileError):
             slanglab.compile(f"float f(float x) {{ return nope{i}; }}", "mistaken")
-    gc.collect()
+    collect()
     assert before() is None
     assert kept.f(1.0) == 2.0
 
@@ -111,7 +117,7 @@ def test_a_cell_that_cannot_follow_keeps_its_own_session_and_no_other(cells, ses
         call(slanglab.compile(TEXT % f"{i}.0", "base"), i, rng)
     assert stale(1.0) == 4.0
     assert current_session("user") is own
-    gc.collect()
+    collect()
     assert set(sessions) == {own, current_session("base")}
     ended = weakref.ref(own)
     del own
@@ -119,6 +125,6 @@ def test_a_cell_that_cannot_follow_keeps_its_own_session_and_no_other(cells, ses
     slanglab.compile("import base; float g(float x) { return f(x, 2.0) * 2; }", "user")
     for i in range(EDITS):
         call(slanglab.compile(TEXT % f"{i}.5", "base"), i + 0.5, rng)
-    gc.collect()
+    collect()
     assert ended() is None
     assert stale(1.0) == 2 * (2 + EDITS - 0.5)
