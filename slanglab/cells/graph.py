@@ -196,6 +196,10 @@ class CellGraph(Generic[P]):
                 self._retire(cell.good.program)
         return cell
 
+    def programs(self) -> list[P]:
+        """Return every program that can still be run: those of the cells, and of forgotten ones that somebody holds."""
+        return [c.good.program for c in (*self, *self._held) if c.good is not None]
+
     def rebuild(self, compiler: Compiler[P], *, keep: bool = False) -> list[tuple[Cell[P], CompileError]]:
         """Compile every good version again with another compiler, for a new device or a new session.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -72,7 +73,8 @@ class CellAccess:
         self.shown = shown
         self._around = around
         self._functions: dict[str, SlangFunction] = {}
-        self._functions_of: object = None
+        # Weakly: a version holds its whole Slang session, and nobody may ask for a name again after an edit.
+        self._functions_of: weakref.ref[Version[Program]] | None = None
 
     def version(self) -> Version[Program]:
         """Return the version that runs.
@@ -118,8 +120,8 @@ class CellAccess:
     def lookup(self, name: str) -> Any:
         """Return the function, struct or type called `name`, or None."""
         version = self.version()
-        if version is not self._functions_of:
-            self._functions, self._functions_of = {}, version
+        if self._functions_of is None or version is not self._functions_of():
+            self._functions, self._functions_of = {}, weakref.ref(version)
         if (known := self._functions.get(name)) is not None:
             return known
         owner = next((a for a in (self, *self.imported()) if name in a.names()), None)

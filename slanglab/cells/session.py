@@ -22,6 +22,7 @@ from slanglab.cells.graph import CellGraph
 from slanglab.cells.module import CellAccess, SlangModule
 from slanglab.cells.report import CellReport
 from slanglab.cells.rows import function_rows
+from slanglab.cells.slang_session import SlangSession
 from slanglab.cells.units import Pasted, UnitMaker, moved, placed
 from slanglab.cells.unnamed import Unnamed
 from slanglab.cells.versions import Cell, CompileError, Outcome, Unit, Version
@@ -38,8 +39,9 @@ from slanglab.text.lint import lint
 __all__ = ["CellSession", "Ran", "Request"]
 
 
-_EDITS_IN_A_SESSION = 8
-"""Each edit that is called leaves 3 to 6 MB in its Slang session; a new session costs some 100 ms."""
+_LEFT_IN_A_SESSION = 16
+"""Modules that nothing needs any more, of cells and of kernels, from which on a new Slang session pays: they hold some 50 MB, it costs
+some 100 ms, and 50 ms for each kernel that is called again."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,8 @@ class CellSession:
         self._compiler: SlangCompiler | None = None
         self._unnamed = Unnamed()
         self._defaults = defaults.Defaults()
-        self._edits = 0
+        self._earlier: list[SlangSession] = []
+        """Sessions that were replaced and not ended, as a cell that cannot follow its import still runs there."""
 
     # ----- what the proxies ask (module.Surroundings) -----
 
@@ -214,34 +217,45 @@ class CellSession:
         self._defaults = defaults.Defaults()
         self.control.forget()
         if self._compiler is not None:
-            self._compiler.session.close()
+            for session in (self._compiler.session, *self._earlier):
+                session.close()
         self._compiler = None
-        self._edits = 0
+        self._earlier = []
         if self._graph is not None:
             self._graph.release()
         release_all()
 
     def _renew_session(self) -> None:
-        """Go on in a new Slang session once enough edits have piled up in the old one, which then gives its memory back."""
+        """Go on in a new Slang session once much of the old one is of no use any more, which then gives its memory back.
+
+        What is of use has to be made again in the new one. As at least as much is let go of, the time that takes is in proportion to what
+        was compiled since the last time.
+        """
         graph, old = self._graph, self._compiler
-        if graph is None or old is None or self._edits < max(_EDITS_IN_A_SESSION, len(self.cells())):
+        if graph is None or old is None:
+            return
+        used = sum(p.module.loads.count for p in graph.programs() if p.session is old.session)
+        if old.session.loaded - used < max(_LEFT_IN_A_SESSION, used):
             return
         if not waiting.is_idle(old.device):
             return  # what runs holds on to the old session
-        self._edits = 0
         self._compiler = SlangCompiler(self._device(), self._log, old)
-        failures = graph.rebuild(self._compiler, keep=True)
+        graph.rebuild(self._compiler, keep=True)
         self._defaults = defaults.Defaults()
         release_all()
-        if failures:
-            return  # a cell that cannot follow its import goes on running in the old session, which must then stay
+        # A cell that cannot follow its import goes on running where it is, so that its session must stay until the cell is run again.
+        in_use = {id(p.session) for p in graph.programs()}
+        replaced = [*self._earlier, old.session]
+        self._earlier = [s for s in replaced if id(s) in in_use]
         current = {
             without_version(cell.good.internal): cell.good.program.module
             for cell in graph
             if cell.good is not None
         }
-        old.session.end(self._compiler.session, current)
-        del old
+        for session in replaced:
+            if id(session) not in in_use:
+                session.end(self._compiler.session, current)
+        del old, replaced
         give_back()
 
     def forget(self, name: str) -> bool:
@@ -366,8 +380,6 @@ class CellSession:
         cell = outcome.cell
         version = cell.good
         assert version is not None
-        if outcome.compiled:
-            self._edits += (version.number > 1) + len(outcome.recompiled)
         access = self.access(cell)
         warnings = self._with_hints([*found, *version.warnings], parsed, version.unit.first_line)
         report = CellReport(

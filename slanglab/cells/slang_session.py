@@ -1,11 +1,11 @@
 """One Slang session: where cells are loaded, and how all of it is let go.
 
-A Slang session keeps every module that was ever loaded into it: some 3 MB for each edit of a cell that is then called, 6 MB with a
-backward call. The only way to have that memory back is to end the session, so the lab starts a new one after a number of edits and
-compiles the current cells there (`CellSession`). Ending one takes care: in slangpy 0.43 a module's layout and the functions
-and types looked up in it hold each other, natively, where no garbage collector sees them. Hence two things here that slangpy's own
-`Module` does otherwise: the layout is that of a linked program, which the module does not hold; and at the end each layout is pointed at
-another one (`on_hot_reload`, slangpy's own way to bring reflection up to date), which lets go of the old session.
+A Slang session keeps every module that was ever loaded into it: some 1 MB for a cell, 2 to 4 MB for each of its kernels, whose text
+is a module too. The only way to have that memory back is to end the session, so the lab starts a new one when much of what was loaded
+is not needed any more, and compiles the current cells there (`CellSession`). Ending one takes care: in slangpy 0.43 a module's layout
+and the functions and types looked up in it hold each other, natively, where no garbage collector sees them. Hence two things here that
+slangpy's own `Module` does otherwise: the layout is that of a linked program, which the module does not hold; and at the end each layout
+is pointed at another one (`on_hot_reload`, slangpy's own way to bring reflection up to date), which lets go of the old session.
 """
 
 from __future__ import annotations
@@ -27,10 +27,24 @@ from slanglab.device import caches, slang_session
 __all__ = ["CellModule", "SlangSession"]
 
 
+class Loads:
+    """How many modules a session keeps for one version of a cell: its own and those of its kernels."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 1
+
+    def kernel(self) -> None:
+        """Count one more kernel."""
+        self.count += 1
+
+
 class CellModule(spy.Module):  # type: ignore[misc]
     """slangpy's module, whose layout can be let go."""
 
-    def __init__(self, loaded: spy.SlangModule) -> None:
+    def __init__(self, loaded: spy.SlangModule, loads: Loads) -> None:
+        self.loads = loads
         session = loaded.session
         functional = session.load_module("slangpy")
         composed = session.compose_modules(loaded.name, [functional, loaded])
@@ -72,6 +86,7 @@ class SlangSession:
         self.session = slang_session(device, modules)
         self._held: list[_Held] = []
         self._provided: set[str] = set()
+        self._loads: list[Loads] = []
         self._texts: guard.Texts | None = guard.Texts(self.session)
         # With no modules in the cache yet this session makes them first: a worker that is ended while it writes them would spoil them.
         if modules is not None and any(modules.rglob("slangpy.slang-module")):
@@ -99,13 +114,20 @@ class SlangSession:
         slangpy.SlangCompileError
             When it does not compile.
         """
-        module = CellModule(guard.load(self.session, name, source))
+        loads = Loads()
+        self._loads.append(loads)  # a text that does not compile leaves something behind too
+        module = CellModule(guard.load(self.session, name, source), loads)
         if self._texts is not None:
             guard.prepare(self._texts)
         if not self._held:
             settle()  # the first load of a session may have added modules to the cache
         self._held.append(_Held(module.layout, cell, tuple(structs)))
         return module
+
+    @property
+    def loaded(self) -> int:
+        """How many modules of cells and kernels the session keeps."""
+        return sum(loads.count for loads in self._loads)
 
     def end(self, successor: SlangSession, current: Mapping[str, CellModule]) -> None:
         """Let go of everything that was loaded; modules of this session must not be called any more.

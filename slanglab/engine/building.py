@@ -26,7 +26,7 @@ from slangpy.core.native import CallMode
 from slanglab import guard
 from slanglab.guard import CompileInterrupted, Kernel, Pending, Texts
 
-__all__ = ["Guarded", "install", "seconds", "uninstall"]
+__all__ = ["Guarded", "count_kernel", "install", "seconds", "uninstall"]
 
 _make_call = FunctionNode.generate_call_data
 _make_backward = FunctionNode.generate_bwds_call_data
@@ -41,6 +41,13 @@ _spent = 0.0
 def seconds() -> float:
     """Return the time that went into making kernels since the process began: host code, front end, linking and the guard."""
     return _spent
+
+
+def count_kernel(module: Any) -> None:
+    """Note that a kernel of a module is loaded, which its Slang session keeps; modules that are no cell's do not count."""
+    loads = getattr(module, "loads", None)
+    if loads is not None:
+        loads.kernel()
 
 
 class Guarded:
@@ -101,6 +108,11 @@ class _Build(Guarded):
         self._shown = f"{_VERSION.sub('', about.module.name)}.{about.name}{backward}"
         self._outer: _Build | None = None
 
+    @property
+    def module(self) -> Any:
+        """The module of the function."""
+        return self._about.module
+
     def loading(self, name: str, source: str) -> None:
         """Take the text of a module that slangpy loads."""
         entry = f"{self._about.name}_entrypoint"
@@ -136,6 +148,7 @@ def _load(self: Any, module_name: str, source: str, *rest: Any, **named: Any) ->
     build: _Build | None = getattr(_here, "build", None)
     if build is not None:
         build.loading(module_name, source)
+        count_kernel(build.module)
     return _load_module(self, module_name, source, *rest, **named)
 
 

@@ -4,6 +4,7 @@ from shell import Shell
 from tensor_checks import LEAST, flushes
 
 import slanglab
+from slanglab.memory import give_back
 from slanglab.optim import clipping, steps
 
 
@@ -19,6 +20,16 @@ def _own_settings(tmp_path_factory):
 def device(_own_settings):
     """The lab's device: one for all tests, as a kernel has one."""
     return slanglab.current().device
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _cells_end_with_their_file():
+    """Forget the cells of a file when its tests are done: a Slang session keeps a few MB for each, and for each kernel."""
+    yield
+    lab = slanglab.current()
+    for cell in lab.cells.cells():
+        lab.cells.forget(cell.key)
+    give_back()
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ import slangpy as spy
 
 from slanglab import guard
 from slanglab.checks.problem import Array
+from slanglab.engine.building import count_kernel
 from slanglab.engine.parameters import Parameter
 from slanglab.engine.probing.probe import Probe
 from slanglab.engine.target import Target
@@ -116,6 +117,10 @@ def _compiled(target: Target, text: str) -> Any:
     try:
         session = target.node.module.device_module.session
         module = spy.Module(guard.load(session, name, text))
+        module.loads = getattr(
+            target.node.module, "loads", None
+        )  # what the session keeps for it is the cell's
+        count_kernel(module)
         function = module.find_function("slanglab_tangent")
     except Exception as error:
         raise NoForwardModeError(f"fwd_diff({target.node.name}) does not compile") from error

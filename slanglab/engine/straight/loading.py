@@ -13,7 +13,7 @@ from typing import Any
 import slangpy as spy
 
 from slanglab import guard
-from slanglab.engine.building import Guarded
+from slanglab.engine.building import Guarded, count_kernel
 from slanglab.engine.straight.arguments import Argument, Refusal
 from slanglab.engine.straight.launching import Launcher
 from slanglab.engine.straight.strategy import Strategy
@@ -142,6 +142,7 @@ def _load(target: Target, arguments: Sequence[Argument], strategy: Strategy) -> 
                 guard.load(session, sums_module(strategy.group), text)
             programs = [[("kernel", entry)] for entry in entries]
             guarded.submit(Kernel.of(shown, name, kernel.text, module.device_module, programs))
+            count_kernel(module)
             loaded = session.load_module_from_source(name, kernel.text)
             linked = [_linked(target, loaded, entry) for entry in entries]
     except (Refusal, KernelRefusedError):  # slangpy's own kernel has the same function in it
