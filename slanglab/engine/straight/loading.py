@@ -107,6 +107,7 @@ def code(target: Target, arguments: Sequence[Argument], strategy: Strategy) -> t
     text = f"{kernel.text}// {secrets.token_hex(8)}\n"
     made = []
     try:
+        count_kernel(module)
         loaded = module.session.load_module_from_source(f"slanglab/bare-{_digest(text)}", text)
         for entry in _entries(kernel):
             with tempfile.TemporaryDirectory(prefix="slanglab-") as folder:
