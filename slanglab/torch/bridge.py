@@ -45,7 +45,7 @@ def call(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> An
     CallError
         When the call cannot be made.
     """
-    if (_transforms is not None and _transforms()) or getattr(forward_ad, "_current_level", -1) >= 0:
+    if (_transforms is not None and _transforms()) or forward_ad._current_level >= 0:
         raise CallError(
             f"{target.name} was called within a transform of torch.func (vmap, grad, jvp, …) or forward-mode differentiation, which a "
             "Slang function cannot take part in",

@@ -13,6 +13,7 @@ from math import prod
 from typing import Any, Final
 
 import torch
+from torch.autograd import forward_ad
 
 from slanglab.engine.binding import bind
 from slanglab.engine.groups import group_words
@@ -72,7 +73,9 @@ class Ready:
         """Make a call for whose kind there is a kernel; `MISSED` where it has to go the way of all calls."""
         values = (*args, *kwargs.values()) if kwargs else args
         kind = self.find(len(args), kwargs, values)
-        return MISSED if kind is None or _transforms() else kind.call(values)
+        if kind is None or _transforms() or forward_ad._current_level >= 0:
+            return MISSED  # the last two are refused
+        return kind.call(values)
 
     def find(self, positional: int, names: Mapping[str, Any], values: Sequence[Any]) -> Kind | None:
         """Return the kind of a call, if there is a kernel for it that may be used now.

@@ -400,6 +400,19 @@ def test_modifiers(device, direct, soon):
         assert m.f.return_type("tensor")(x, 4.0).tolist() == [4] * 6
 
 
+def test_transforms_of_torch_are_refused_later_too(m, direct):
+    x = torch.ones(6, device=direct)
+    for _ in range(3):
+        m.plain(x)
+    with pytest.raises(CallError, match="within a transform"):
+        torch.func.vmap(m.plain)(x)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x, x)
+        with pytest.raises(CallError, match="forward-mode"):
+            m.plain(dual)
+    assert m.plain(x).tolist() == [2] * 6
+
+
 def test_kinds_are_few(m, direct):
     """What is kept of a function's calls has a limit."""
     for n in range(1, 12):
