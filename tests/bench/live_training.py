@@ -3,8 +3,8 @@
 The step is a forward and a backward call of a small model and a gradient step, on the lab's device; the same step function runs in a bare
 `for` loop, in `slanglab.train(plot=False)`, in `slanglab.train` whose output is cleared (nobody looks), and in one that is open in a
 page. Bare and other runs alternate within a cell, so that a machine that slows down slows all of them; figures are medians of the ratios
-of neighbours. On a machine whose steps vary by more than what is looked for the second figure says more: the time from the end of a step
-to the beginning of the next one, and before the first and after the last, as a share of the run, less that of the bare loop.
+of neighbours. On a machine whose steps vary by more than what is looked for the second figure says more: the time outside of the step and
+of clearing the gradient, between two steps, before the first and after the last, as a share of the run, less that of the bare loop.
 
 A plot costs processor time elsewhere too: in the page, in Jupyter's server, in the kernel's other threads. A software device computes
 on the same cores. So that time is measured by itself, of all processes of browser and server but the kernel, as a share of
@@ -48,7 +48,10 @@ sl.assign(loss.grad, 1.0)
 class Descent:
     lr = 0.05
     params = {"w": w}
-    def zero_grad(self): w.grad.clear()
+    def zero_grad(self):
+        begin = time.perf_counter()
+        w.grad.clear()
+        inside[0] += time.perf_counter() - begin
     def step(self): pass
 descent = Descent()
 inside = [0.0]
