@@ -209,7 +209,10 @@ class SlangFunction(spy.Function):  # type: ignore[misc]
         except SlangLabError:
             raise
         except Exception as error:
-            raise dispatch.explained(only, args, kwargs, error) from error
+            told = dispatch.explained(only, args, kwargs, error)
+            if told is error:
+                raise
+            raise told from error
         return dispatch.call(only, args, kwargs) if result is MISSED else result
 
     def call(self, /, *args: Any, **kwargs: Any) -> Any:

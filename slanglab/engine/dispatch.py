@@ -120,7 +120,10 @@ def made(
     except SlangLabError:
         raise
     except Exception as error:
-        raise explained(target, args, kwargs, error) from error
+        told = explained(target, args, kwargs, error)
+        if told is error:
+            raise
+        raise told from error
     if result is MISSED:
         result, said = _call_checked(target, args, kwargs, key, fresh)
     elif target.after is not None:
@@ -138,8 +141,13 @@ def made(
 
 def explained(
     target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any], error: Exception
-) -> CallError:
-    """Return the error to raise for one that came out of a planned call: one that says what to do."""
+) -> Exception:
+    """Return the error to raise for one that came out of a planned call: one that says what to do.
+
+    What came out of a call with torch tensors is torch's own, and stays as it is: torch steers by some of its errors.
+    """
+    if holds_torch(args, kwargs):
+        return error
     values = bind(target, args, kwargs).values
     return call_errors.explain(error, target.name, values, messages=target.messages)
 

@@ -378,6 +378,24 @@ def test_functions_that_ask_for_their_group_stay_with_slangpy(device, direct, so
         assert path() == "slangpy"
 
 
+def test_errors_of_torch_stay_what_they_are(m, direct):
+    """Checkpoints end a call that they run again by an exception of their own, when all that is needed has been saved."""
+    x = torch.randn(6, device=direct, requires_grad=True)
+    for _ in range(4):
+        y = torch.utils.checkpoint.checkpoint(lambda v: m.f(v, 2.0) * 3, x, use_reentrant=False)
+        (g,) = torch.autograd.grad(y.sum(), x)
+        assert torch.allclose(g, 12 * x + 3, atol=1e-4)
+
+    class MineError(Exception):
+        pass
+
+    def refuse(tensor):
+        raise MineError
+
+    with torch.autograd.graph.saved_tensors_hooks(refuse, lambda t: t), pytest.raises(MineError):
+        m.f(x, 2.0)
+
+
 def test_default_values(device, direct, soon):
     m = slanglab.compile(
         "float f(float x, float w = 3.0, float c = 0.5) { return w * x + c; }", "torch_ready_defaults"
