@@ -25,7 +25,7 @@ class _Here(threading.local):
 
 _here = _Here()
 _opened = 0
-_device: Callable[[], Any] = lambda: None  # noqa: E731 - until there is a device to refer to
+_device: Callable[[], Any] | None = None
 
 
 def opened(device: Any) -> None:
@@ -44,7 +44,7 @@ def entered() -> None:
 
 
 def _enter() -> None:
-    device = _device()
+    device = _device() if _device is not None else None
     if device is not None:
         device.set_cuda_context_current()
     _here.count = _opened

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.autograd import forward_ad
 
 from slanglab.device import check_process
 from slanglab.engine.dispatch import Said
@@ -22,12 +21,11 @@ from slanglab.engine.target import Target
 from slanglab.errors import CallError
 from slanglab.torch import autograd, leaves
 from slanglab.torch.exchange import choose
-from slanglab.torch.ready import Kind, Ready
+from slanglab.torch.ready import Kind, Ready, is_transformed
 from slanglab.torch.single import Single
 
 __all__ = ["backward", "call", "warn"]
 
-_transforms = getattr(torch._C, "_are_functorch_transforms_active", None)
 _OURS = (str(Path(__file__).parents[1]), str(Path(torch.__file__).parent))
 
 
@@ -45,7 +43,7 @@ def call(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> An
     CallError
         When the call cannot be made.
     """
-    if (_transforms is not None and _transforms()) or forward_ad._current_level >= 0:
+    if is_transformed():
         raise CallError(
             f"{target.name} was called within a transform of torch.func (vmap, grad, jvp, …) or forward-mode differentiation, which a "
             "Slang function cannot take part in",
@@ -56,9 +54,8 @@ def call(target: Target, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> An
     if known is not None:
         result = known.call(args, kwargs)
         if result is not MISSED:
-            target.plans.quick = (
-                known.call
-            )  # is asked first for calls to come, which are like this one more often than not
+            # It is asked first for calls to come, which are like this one more often than not.
+            target.plans.quick = known.call
             return result
     check_process()
     if target.backward:

@@ -27,7 +27,7 @@ from slanglab.torch.inputs import Inputs
 from slanglab.torch.leaves import Arguments, torch_dtype
 from slanglab.torch.once import at_most_once
 
-__all__ = ["Kind", "Ready"]
+__all__ = ["Kind", "Ready", "is_transformed"]
 
 Backward = Callable[[Target, "Kind", Sequence[Any], Sequence[Any], Sequence[bool], Any], list[Any]]
 """Makes a backward call the way of all calls: (target, kind, arguments, tensors, wanted, seed)."""
@@ -48,6 +48,11 @@ def _stream(index: int) -> int:
     if _raw_stream is not None:
         return int(_raw_stream(index))
     return int(torch.cuda.current_stream(index).cuda_stream)
+
+
+def is_transformed() -> bool:
+    """Tell whether torch is in a transform of torch.func, or differentiates forward: neither sees into a Slang function."""
+    return bool(_transforms() or forward_ad._current_level >= 0)
 
 
 class Ready:
@@ -73,9 +78,7 @@ class Ready:
         """Make a call for whose kind there is a kernel; `MISSED` where it has to go the way of all calls."""
         values = (*args, *kwargs.values()) if kwargs else args
         kind = self.find(len(args), kwargs, values)
-        if kind is None or _transforms() or forward_ad._current_level >= 0:
-            return MISSED  # the last two are refused
-        return kind.call(values)
+        return MISSED if kind is None or is_transformed() else kind.call(values)
 
     def find(self, positional: int, names: Mapping[str, Any], values: Sequence[Any]) -> Kind | None:
         """Return the kind of a call, if there is a kernel for it that may be used now.

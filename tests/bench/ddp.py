@@ -19,11 +19,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "device"))
 
 import numpy as np
 import torch
-from test_ddp import NETWORK, SPLATS, Network, start
+from test_ddp import NETWORK, SPLATS, Network, gaussians, start, waves
 from torch import distributed
 
 import slanglab as sl
-from slanglab.torch import Module, launch, local_device
+from slanglab.torch import launch, local_device
 
 _FIRST = 10
 """Steps that are not timed: kernels are compiled in them."""
@@ -73,17 +73,8 @@ def network(rank: int, net: Any, points: int, steps: int) -> tuple[float, list[f
 def splats(rank: int, slang: Any, side: int, steps: int) -> tuple[float, list[float]]:
     """Fit the gaussians to this process's rows of the picture."""
     count = distributed.get_world_size()
-    rng = np.random.default_rng(5)
-    axis = (np.arange(side) + 0.5) / side
-    at = np.stack(np.meshgrid(axis, axis), axis=-1).astype(np.float32)
-    picture = 0.5 + 0.4 * np.cos(9 * at[..., :1] + 5 * at[..., 1:] + np.array([0.0, 2.1, 4.2], np.float32))
-    model = Module(
-        slang.render,
-        position=rng.uniform(0.1, 0.9, (48, 2)).astype(np.float32),
-        colour=np.full((48, 3), 0.3, np.float32),
-        size=np.full(48, np.log(0.07), np.float32),
-        background=np.full(3, -2.0, np.float32),
-    )
+    at, picture = waves(side)
+    model = gaussians(slang, 5)
     places, wanted = (
         torch.from_numpy(a.astype(np.float32)[rank::count].copy()).to(local_device()) for a in (at, picture)
     )

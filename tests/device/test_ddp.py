@@ -168,18 +168,28 @@ def train_network(rank, net, count, seed):
     return train(model, lambda m: net.error(m(x), y).mean(), rank, count, optimizer)
 
 
-def train_splats(rank, splats, count, seed):
-    rng = np.random.default_rng(seed)
-    axis = (np.arange(32) + 0.5) / 32
+def waves(side):
+    """Return the places of a picture, and its colours there."""
+    axis = (np.arange(side) + 0.5) / side
     at = np.stack(np.meshgrid(axis, axis), axis=-1).astype(np.float32)
-    picture = 0.5 + 0.4 * np.cos(9 * at[..., :1] + 5 * at[..., 1:] + np.array([0.0, 2.1, 4.2]))
-    model = Module(
+    return at, 0.5 + 0.4 * np.cos(9 * at[..., :1] + 5 * at[..., 1:] + np.array([0.0, 2.1, 4.2]))
+
+
+def gaussians(splats, seed):
+    """Return 48 gaussians at random places."""
+    rng = np.random.default_rng(seed)
+    return Module(
         splats.render,
         position=rng.uniform(0.1, 0.9, (48, 2)).astype(np.float32),
         colour=np.full((48, 3), 0.3, np.float32),
         size=np.full(48, np.log(0.07), np.float32),
         background=np.full(3, -2.0, np.float32),
     )
+
+
+def train_splats(rank, splats, count, seed):
+    at, picture = waves(32)
+    model = gaussians(splats, seed)
     places, wanted = (torch.from_numpy(a.astype(np.float32))[rank::count] for a in (at, picture))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
     return train(model, lambda m: ((m(places) - wanted) ** 2).mean(), rank, count, optimizer)

@@ -117,9 +117,8 @@ def _compiled(target: Target, text: str) -> Any:
     try:
         session = target.node.module.device_module.session
         module = spy.Module(guard.load(session, name, text))
-        module.loads = getattr(
-            target.node.module, "loads", None
-        )  # what the session keeps for it is the cell's
+        # What the session keeps for it is the cell's.
+        module.loads = getattr(target.node.module, "loads", None)
         count_kernel(module)
         function = module.find_function("slanglab_tangent")
     except Exception as error:

@@ -8,6 +8,7 @@ A software renderer has the addresses of this process, and slangpy launches them
 from __future__ import annotations
 
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,7 +19,7 @@ import slangpy as spy
 from slanglab import waiting
 from slanglab.device import is_software
 from slanglab.engine.straight.arguments import Argument, Refusal, classify
-from slanglab.engine.straight.kernel import check_target
+from slanglab.engine.straight.kernel import check_target, suited
 from slanglab.engine.straight.launching import CODES, packing
 from slanglab.engine.straight.loading import Code, code, load
 from slanglab.engine.straight.strategy import Strategy, choose
@@ -60,10 +61,8 @@ def build(target: Target, values: Mapping[str, Any], result: Any, *, fresh: bool
         found = classify(target, values, result)
         if not any(a.kind == "array" for a in found):
             raise Refusal("no argument is an array")
-        shared = any(a.kind == "one" and a.gradient for a in found)
-        strategy = choose(target.device, shared, max(a.layout.count for a in found))
         made = _InCuda if target.device.info.type == spy.DeviceType.cuda else _Here
-        return made(target, found, replace(strategy, fresh=fresh, bare=True))
+        return made(target, found, replace(suited(target, found), fresh=fresh, bare=True))
     except (Refusal, KernelRefusedError) as refusal:
         return str(refusal)
     except RuntimeError as error:  # the driver does not take it
@@ -84,7 +83,7 @@ def shares_addresses(device: spy.Device) -> bool:
     return addresses.holds(buffer.device_address, expected)
 
 
-class Bare:
+class Bare(ABC):
     """The kernel of one kind of call.
 
     Parameters
@@ -109,16 +108,14 @@ class Bare:
         self.arguments = tuple(arguments)
         self.group_shape = (strategy.group,)
         self.alignment = _ALIGNED if strategy.width > 1 else 1
-        self._tile, self._most = strategy.tile, strategy.groups
+        self._tile, self._groups = strategy.tile, strategy.groups_for
         self._sums = sum(a.layout.count for a in arguments if a.kind == "one" and a.gradient)
-
-    def _groups(self, count: int) -> int:
-        return min(-(-count // self._tile), self._most)
 
     def room(self, count: int) -> int:
         """Return how many bytes a launch for so many elements needs for what its groups sum up."""
         return self._groups(count) * self._sums * _CELL_BYTES
 
+    @abstractmethod
     def launch(self, count: int, values: Sequence[Any], stream: int, room: int, owners: object) -> None:
         """Launch the kernel; on a software renderer wait for it too.
 
@@ -135,7 +132,6 @@ class Bare:
         owners : object
             What the memory belongs to.
         """
-        raise NotImplementedError
 
 
 class _InCuda(Bare):

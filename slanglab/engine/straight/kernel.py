@@ -16,7 +16,7 @@ from slanglab.engine.straight.loading import Loaded, load
 from slanglab.engine.straight.strategy import Strategy, choose
 from slanglab.engine.target import Target
 
-__all__ = ["Launch", "Straight", "build", "check_target"]
+__all__ = ["Launch", "Straight", "build", "check_target", "suited"]
 
 _Tensor = spy.Tensor
 _MOST = 2**31 - 1
@@ -108,8 +108,7 @@ def build(
         if not any(a.kind == "array" or a.kind == "grid" for a in found):
             raise Refusal("no argument is an array")
         if strategy is None:
-            shared = any(a.kind == "one" and a.gradient for a in found)
-            strategy = choose(target.device, shared, max(a.layout.count for a in found))
+            strategy = suited(target, found)
         kernel = Straight(target, found, strategy)
         if not kernel.fits(values, wanted):
             raise Refusal(kernel.reason(values, wanted))
@@ -117,6 +116,12 @@ def build(
         return kernel
     except Refusal as refusal:
         return str(refusal)
+
+
+def suited(target: Target, arguments: Sequence[Argument]) -> Strategy:
+    """Return the strategy for calls with such arguments on the function's device."""
+    shared = any(a.kind == "one" and a.gradient for a in arguments)
+    return choose(target.device, shared, max(a.layout.count for a in arguments))
 
 
 def check_target(target: Target) -> None:
@@ -338,7 +343,7 @@ class Straight:
             else:
                 variables["r"] = storage
                 variables["at_r"] = 0
-        groups = min(-(-launch.count // strategy.tile), strategy.groups)
+        groups = strategy.groups_for(launch.count)
         variables["count"] = launch.count
         variables["step"] = groups * strategy.tile
         variables["zero"] = 0

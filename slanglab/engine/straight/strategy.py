@@ -63,6 +63,10 @@ class Strategy:
         if self.bare and not self.pointers:
             raise ValueError("a kernel without buffers takes addresses")
 
+    def groups_for(self, count: int) -> int:
+        """Return how many groups a launch for so many elements has."""
+        return min(-(-count // self.tile), self.groups)
+
     @property
     def at_once(self) -> int:
         """Elements that a thread takes in one go."""
