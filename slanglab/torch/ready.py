@@ -180,7 +180,7 @@ class Kind:
         self.positional = positional
         self.names = names
         self.kernel: Bare | None = None
-        self._uses = 0
+        self._forward = _Learning()
         self._receives = tuple(leaf.receives for leaf in arguments.leaves)
         self._backward: dict[tuple[bool, ...], _Backward] = {}
         self._where = arguments.leaves[0].tensor.device
@@ -204,12 +204,7 @@ class Kind:
             As the engine was given them.
         large : bool
         """
-        self._uses += 1
-        if (
-            self._uses != (_USES_LARGE if large else _USES_SMALL)
-            or self._dtype is None
-            or self.kernel is not None
-        ):
+        if not self._forward.is_due(_USES_LARGE if large else _USES_SMALL) or self._dtype is None:
             return
         target = self.ready.target
         values = bind(target, args, {k: v for k, v in kwargs.items() if k != "_result"}).values
@@ -227,8 +222,7 @@ class Kind:
         if target.check_always or self.kernel is None:
             return
         found = self._backward.setdefault(tuple(wanted), _Backward())
-        found.uses += 1
-        if found.uses != (1 if large else _USES_LARGE):
+        if not found.is_due(1 if large else _USES_LARGE):
             return
         values = bind(target, args, {k: v for k, v in kwargs.items() if k != "_result"}).values
         made = bare.build(target, values, kwargs.get("_result"), fresh=True)
@@ -363,11 +357,27 @@ class Kind:
         target.control.last = known[1], seconds, (), {}
 
 
-class _Backward:
+class _Learning:
+    """How many calls have gone the way of all calls."""
+
+    def __init__(self) -> None:
+        self._uses = 0
+        self._tried = False
+
+    def is_due(self, uses: int) -> bool:
+        """Count one more call; tell, once, whether they are so many that a kernel is to be made."""
+        self._uses += 1
+        if self._tried or self._uses < uses:
+            return False
+        self._tried = True
+        return True
+
+
+class _Backward(_Learning):
     """The kernel of backward calls with gradients for certain tensors, where there is one by now."""
 
     def __init__(self) -> None:
-        self.uses = 0
+        super().__init__()
         self.kernel: Bare | None = None
         self.inputs: Inputs | None = None
 

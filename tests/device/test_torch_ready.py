@@ -91,6 +91,17 @@ def test_large_calls_are_ready_at_the_third(device, direct):
         assert y.shape == (least(device),)
 
 
+def test_large_calls_after_small_ones_are_ready_at_once(device, direct):
+    from slanglab.engine.plans import least
+
+    m = slanglab.compile(SOURCE, "torch_ready_mixed")
+    for _ in range(3):
+        assert not is_ready(m.f(torch.ones(5, device=direct, requires_grad=True), 2.0))
+    x = torch.ones(least(device), device=direct, requires_grad=True)
+    assert not is_ready(m.f(x, 2.0))
+    assert is_ready(m.f(x, 2.0))
+
+
 @pytest.mark.parametrize(
     "shapes",
     [((LARGE,), (LARGE,)), ((5,), (5,)), ((7, 3), (7, 3)), ((LARGE,), (1,)), ((6,), ()), ((2, 3), (1, 1))],
