@@ -39,17 +39,18 @@ class Seen:
     def __init__(self, page, view):
         self.page, self.view = page, view
 
+    # By text_content: inner_text is empty for a cell that is scrolled away, as JupyterLab does not lay it out.
     def read(self, name):
-        return numeral(self.view.locator(f"[data-read={name}]").inner_text())
+        return numeral(self.view.locator(f"[data-read={name}]").text_content())
 
     def bar(self, path):
-        return numeral(self.view.locator(f'.bar .num[data-path="{path}"]').inner_text())
+        return numeral(self.view.locator(f'.bar .num[data-path="{path}"]').text_content())
 
     def slider(self, path):
         return self.view.get_by_role("slider", name=path, exact=True)
 
     def numbers(self, name):
-        text = self.view.locator(f"[data-here={name}]").inner_text()
+        text = self.view.locator(f"[data-here={name}]").text_content()
         return [numeral(t) for t in re.findall(rf"[-{MINUS}]?[\d.]+(?:e[-{MINUS}]?\d+)?", text)]
 
     def drag(self, path, share):
@@ -239,7 +240,7 @@ def test_a_plane_and_a_descent(host, open_view):
     np.testing.assert_allclose(moved, 0.1, atol=2e-3)
     seen.view.get_by_role("button", name="run", exact=True).click()
     code = seen.view.locator(".codeline code").nth(1)
-    steps = lambda: int(re.search(r"steps=(\d+)", code.inner_text() or "steps=0")[1])  # noqa: E731
+    steps = lambda: int(re.search(r"steps=(\d+)", code.text_content() or "steps=0")[1])  # noqa: E731
     eventually(page, lambda: steps() > 8)
     seen.view.get_by_role("button", name="pause", exact=True).click()
     page.page.wait_for_timeout(400)

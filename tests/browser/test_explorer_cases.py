@@ -36,7 +36,7 @@ def test_compared_functions_have_a_legend_with_their_values(opened):
     def shows(a):
         at = X[np.argmin(np.abs(X - seen.read("x")))]
         own, other = (
-            numeral(seen.view.locator(f'[data-compared="{n}"]').inner_text()) for n in ("wave", "hull")
+            numeral(seen.view.locator(f'[data-compared="{n}"]').text_content()) for n in ("wave", "hull")
         )
         return abs(own - wave(at, a)[0]) < 1e-3 * abs(a) and abs(
             other - a * np.exp(-0.35 * at * at)
@@ -64,7 +64,7 @@ def test_a_plane_has_the_lines_of_what_it_is_compared_with(opened):
 
     def right():
         x, y = seen.numbers("point")
-        shown = numeral(seen.view.locator('[data-compared="bowl"]').inner_text())
+        shown = numeral(seen.view.locator('[data-compared="bowl"]').text_content())
         return abs(shown - 5 * (x * x + y * y)) < 5e-3 * (1 + abs(shown))
 
     eventually(notebook, right)

@@ -180,8 +180,8 @@ def test_a_view_survives_what_it_is_told(lab_server, open_notebook):
     expect(views).to_have_count(len(told) + 1)
     expect(views.first).to_have_text("This saved view cannot be read. Run the cell again.")
     for i in (2, 3, 4, 5, 6, 9, 10, 12):
-        assert views.nth(i).inner_text().strip(), i
-    named = views.nth(7).inner_text()
+        assert views.nth(i).text_content().strip(), i
+    named = views.nth(7).text_content()
     assert len(named) < 3000
     assert STYLE in named
     expect(notebook.output_area(4).locator(".sl.inspector canvas").first).to_be_visible()

@@ -86,7 +86,7 @@ class Seen:
         """Return the lines of the card of a cell."""
         card = self.hover(pane, row, column)
         expect(card).to_be_visible()
-        return card.locator("div, span").all_inner_texts()
+        return card.locator("div, span").all_text_contents()
 
 
 def near(colour, other, by=3):
@@ -183,15 +183,15 @@ def test_what_a_reader_sees_and_does(host, dark, open_cells):
     expect(card).to_be_visible()
     number = card.locator(".number").first
     expect(number).to_have_text(re.compile(r"^[01]$"))
-    where = json.loads(card.locator(".where").inner_text().removeprefix("board"))
-    assert number.inner_text() == str(sum(where) % 2)
+    where = json.loads(card.locator(".where").text_content().removeprefix("board"))
+    assert number.text_content() == str(sum(where) % 2)
     axes = views.nth(1).locator(".pic canvas").nth(1)
     axes.focus()
     for _ in range(40):
         axes.press("+")
     code = views.nth(1).locator(".codeline code")
     expect(code).not_to_have_text("board[:, :]")
-    rows = [int(n) for n in re.findall(r"\d+", code.inner_text())]
+    rows = [int(n) for n in re.findall(r"\d+", code.text_content())]
     assert rows[1] - rows[0] <= 6
 
     def exact():

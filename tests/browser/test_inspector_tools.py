@@ -110,7 +110,7 @@ def test_a_brush_marks_elements_and_counts_them(server, open_notebook):
     expect(said).to_contain_text(
         re.compile(r"marked: [\d\u202f]+ of 4\u202f000 elements with value from 0\.\d+ to 0\.\d+")
     )
-    text = said.inner_text()
+    text = said.text_content()
     count = int(re.sub(r"\D", "", text.split(" of ")[0]))
     low, high = (float(x) for x in re.findall(r"0\.\d+", text))
     assert abs(count - 4000 * (high - low)) < 20

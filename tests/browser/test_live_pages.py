@@ -102,7 +102,7 @@ def test_pause_step_rate_and_play_at_first_contact(busy):
     notebook, view = busy
     clicked = press(notebook, view, "pause")
     expect(view.locator(".state")).to_have_text("paused")
-    shown = int(re.sub(r"\D", "", view.locator(".facts .num").first.inner_text()))
+    shown = int(re.sub(r"\D", "", view.locator(".facts .num").first.text_content()))
     time.sleep(0.5)
     for more in (1, 2):
         press(notebook, view, "step")
@@ -170,7 +170,7 @@ def hover(notebook, view, at):
     notebook.page.mouse.move(box["x"] + at * box["width"], box["y"] + box["height"] / 2)
     text = view.locator("h4 .under")
     expect(text).to_have_text(re.compile("^step "))
-    step, number = text.inner_text().removeprefix("step ").split(": ")
+    step, number = text.text_content().removeprefix("step ").split(": ")
     return int(re.sub(r"\D", "", step)), number
 
 

@@ -50,7 +50,7 @@ def colours(notebook, index, rows, columns):
 def statistics(notebook, index):
     """Return the table under a tensor: column heads and rows."""
     rows = notebook.output_area(index).locator(".sl.inspector .statistics tr")
-    return [rows.nth(i).locator("th, td").all_inner_texts() for i in range(rows.count())]
+    return [rows.nth(i).locator("th, td").all_text_contents() for i in range(rows.count())]
 
 
 def test_a_cell_is_compiled_called_and_its_tensor_drawn(server, open_notebook):
@@ -103,8 +103,8 @@ def test_errors_are_shown_once_at_their_line_and_stop_run_all(server, open_noteb
     column = wrong.splitlines()[3].index("nope") + 1
     expect(area.locator(".top .facts.r")).to_have_text(f"In[2], line 4, column {column}")
     assert notebook.count(1) == 2
-    assert area.locator(".ln.hit").first.inner_text().strip() == "4"
-    assert "return nope;" in area.locator(".cd.hit").inner_text()
+    assert area.locator(".ln.hit").first.text_content().strip() == "4"
+    assert "return nope;" in area.locator(".cd.hit").text_content()
     # The carets stand under the word, whatever tabs and wide letters are before it.
     offsets = area.locator(".snip").evaluate(
         """snip => {
@@ -126,7 +126,7 @@ def test_errors_are_shown_once_at_their_line_and_stop_run_all(server, open_noteb
     assert offsets[0]["right"] > offsets[0]["left"] + 20
     assert offsets[0] == pytest.approx(offsets[1], abs=1.5)
     # Once in the report, and once in the line that the application shows of every exception.
-    assert area.inner_text().count("undefined identifier 'nope'") == 2
+    assert area.text_content().count("undefined identifier 'nope'") == 2
     (error,) = (o for o in notebook.outputs(1) if o["output_type"] == "error")
     assert len("\n".join(error["traceback"]).splitlines()) == 1
 
