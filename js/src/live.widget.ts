@@ -4,7 +4,7 @@ import type { RenderProps } from "@anywidget/types";
 import plots from "uplot/dist/uPlot.min.css";
 import base from "./lib/base.css";
 import { type Channel, connect, type Message } from "./lib/channel.ts";
-import { h, onWidth } from "./lib/dom.ts";
+import { h, onSight, onWidth } from "./lib/dom.ts";
 import { follow } from "./lib/theme.ts";
 import { tokenSheet } from "./lib/tokens.ts";
 import { readInfo } from "./live/data.ts";
@@ -20,6 +20,7 @@ function render({ model, el }: RenderProps): () => void {
   el.replaceChildren(h("style", {}, plots + tokenSheet() + base + sheet), root);
   let live: Live | null = null;
   let shown = -1;
+  let seen = true;
   let channel: Channel | null = null;
   let choices = chosen.get(model);
   if (!choices) {
@@ -48,6 +49,7 @@ function render({ model, el }: RenderProps): () => void {
       );
     else {
       live = new Live(info, root, mine);
+      live.painter.sight(seen);
       live.draw();
       if (channel) live.start(channel);
     }
@@ -55,6 +57,14 @@ function render({ model, el }: RenderProps): () => void {
   build();
   follow(root, () => live?.draw(), life.signal);
   onWidth(root, () => live?.draw(), life.signal);
+  onSight(
+    root,
+    (now) => {
+      seen = now;
+      live?.painter.sight(now);
+    },
+    life.signal,
+  );
   channel = connect(
     model,
     el,

@@ -68,6 +68,29 @@ test("what waits is forgotten at the end, and nobody waits for it", async () => 
   assert.equal(drawn, 0);
 });
 
+test("out of sight nothing is drawn, nobody waits, and it is made up for once", async () => {
+  const page = new Page();
+  let drawn = 0;
+  const painter = new Painter(() => drawn++, page);
+  painter.sight(false);
+  for (let i = 0; i < 5; i++) assert.equal(await settled(painter.soon()), true);
+  page.frame();
+  assert.equal(drawn, 0);
+  assert.equal(painter.cost, null);
+  painter.sight(true);
+  page.frame();
+  page.frame();
+  assert.equal(drawn, 1);
+  // What is drawn at once is drawn out of sight too, and is up to date when it comes back.
+  painter.sight(false);
+  void painter.soon();
+  painter.now();
+  assert.equal(drawn, 2);
+  painter.sight(true);
+  page.frame();
+  assert.equal(drawn, 2);
+});
+
 test("the cost is the middle one of the last three, with layout and paint", async () => {
   const { seed, random } = seeded();
   const page = new Page();

@@ -8,9 +8,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import slangpy as spy
 import traitlets
 from IPython.core.getipython import get_ipython
 
+from slanglab.device import is_software
 from slanglab.errors import SlangLabError
 from slanglab.training.run import Recorder
 from slanglab.widgets import live_figure, live_png, outputs, polling
@@ -20,8 +22,11 @@ from slanglab.widgets.transport import SlangWidget
 
 __all__ = ["LivePlot"]
 
-_PAGE_SHARE = 0.02
-"""Share of a page's time that drawing may take: what a page computes, a software device beside it does not."""
+_PAGE_SHARE = 0.1
+"""Share of a page's time that drawing may take where the run computes elsewhere, on a GPU."""
+
+_PAGE_SHARE_BESIDE = 0.02
+"""The same beside a run on this machine's processors: what the page computes, they do not."""
 
 _LONGEST = 1.0
 """Seconds between two frames at most, however slow a page says that it is."""
@@ -31,6 +36,13 @@ _AGE_SHARE = 0.2
 
 _VERSION = 1
 """Of the `info` trait; `VERSION` in js/src/live/data.ts says the same."""
+
+
+def _page_share(run: Recorder) -> float:
+    """Return the share of a page's time that drawing a run may take, by whether all its parameters are on GPUs."""
+    devices = [getattr(tensor, "device", None) for tensor in run.params.values()]
+    on_gpus = bool(devices) and all(isinstance(d, spy.Device) and not is_software(d) for d in devices)
+    return _PAGE_SHARE if on_gpus else _PAGE_SHARE_BESIDE
 
 
 class LivePlot(SlangWidget):
@@ -63,6 +75,7 @@ class LivePlot(SlangWidget):
         self._heard = -1.0
         self._drawing: list[float] = []
         self._began = 0.0
+        self._share = _PAGE_SHARE_BESIDE
         self._shown = ""
         self._poll: Callable[[], None] | None = None
         super().__init__(info={"version": _VERSION, "run": 0})
@@ -84,7 +97,7 @@ class LivePlot(SlangWidget):
             return 0.0
         # A single frame may have waited for something else: of two the quicker, of three the middle one.
         cost = sorted(self._drawing)[(len(self._drawing) - 1) // 2]
-        return min(cost / _PAGE_SHARE, _LONGEST, _AGE_SHARE * (time.monotonic() - self._began))
+        return min(cost / self._share, _LONGEST, _AGE_SHARE * (time.monotonic() - self._began))
 
     def begin(self, run: Recorder) -> None:
         """Show a run that has not begun."""
@@ -96,6 +109,7 @@ class LivePlot(SlangWidget):
             self._sent = self._sent_measures = 0
             self._shots_sent = None
             self._began = time.monotonic()
+            self._share = _page_share(run)
             # What waits is of the run before.
             self._gate.clear()
         self._poll = polling.poller(self)

@@ -328,6 +328,32 @@ def test_a_closed_view_holds_nothing_up(opened):
     assert say(notebook, 2, "[run.stopped, run.done]") == ["done", 700]
 
 
+def test_out_of_sight_nothing_is_drawn_until_it_is_back(opened):
+    tall = "from IPython.display import HTML\nHTML('<div style=\"height: 5000px\"></div>')"
+    notebook = opened(BUSY, tall, wait=False)
+    notebook.run(2)
+    start(notebook, 1)
+    view = notebook.output_area(1).locator(".sl.live")
+    loss = view.locator(".loss")
+    steps = lambda: int(re.search(r"(\d+) steps", loss.get_attribute("aria-label") or "0 steps")[1])  # noqa: E731
+    eventually(notebook, lambda: steps() > 0)
+    scroll = "top => { document.querySelector('.jp-WindowedPanel-outer').scrollTop = top }"
+    notebook.page.evaluate(scroll, 4000)
+    notebook.page.wait_for_timeout(500)
+    known = steps()
+    notebook.page.wait_for_timeout(1500)
+    assert steps() == known
+    notebook.page.evaluate(scroll, 0)
+    # 1.5 s of steps of at least 4 ms at most, and of no more than 20 ms on a machine that is busy.
+    eventually(notebook, lambda: steps() > known + 75)
+    notebook.page.evaluate(scroll, 4000)
+    notebook.page.wait_for_timeout(500)
+    notebook.command("kernelmenu:interrupt")
+    ended(notebook, 1)
+    # The end is drawn wherever the view is.
+    assert steps() == say(notebook, 3, "run.done")
+
+
 def test_a_restarted_kernel_leaves_the_last_picture(opened):
     notebook = opened("run = sl.train(step, steps=100_000, optimizer=optimizer, background=True)", wait=False)
     notebook.run(1)

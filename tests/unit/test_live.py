@@ -119,6 +119,31 @@ def test_a_silent_view_costs_a_frame_now_and_then() -> None:
     assert len(view.messages) <= 3 + seconds / gate.GATE_SECONDS
 
 
+def test_a_page_beside_a_gpu_may_draw_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Device:
+        software = False
+
+    class Tensor:
+        shape, dtype = (2,), np.dtype(np.float32)
+
+        def __init__(self, device: object) -> None:
+            self.device = device
+
+    monkeypatch.setattr(live.spy, "Device", Device)
+    monkeypatch.setattr(live, "is_software", lambda device: device.software)
+    gpu, software = Device(), Device()
+    software.software = True
+    for devices, share in [
+        ([], live._PAGE_SHARE_BESIDE),
+        ([gpu, gpu], live._PAGE_SHARE),
+        ([gpu, software], live._PAGE_SHARE_BESIDE),
+        ([gpu, "cpu"], live._PAGE_SHARE_BESIDE),
+    ]:
+        run = Run(float, name="test", params={}, steps=10)
+        run.params = {f"p{i}": Tensor(device) for i, device in enumerate(devices)}
+        assert live._page_share(run) == share
+
+
 def test_frames_are_spaced_by_what_the_page_says_they_cost(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,7 +158,7 @@ def test_frames_are_spaced_by_what_the_page_says_they_cost(
     for n, cost in enumerate(costs, 1):
         view.say(kind="ack", seq=n, cost=float(cost))
         last = sorted(costs[max(0, n - 3) : n])
-        assert plot.spacing == pytest.approx(1e-3 * last[(len(last) - 1) // 2] / live._PAGE_SHARE)
+        assert plot.spacing == pytest.approx(1e-3 * last[(len(last) - 1) // 2] / live._PAGE_SHARE_BESIDE)
     before = plot.spacing
     for nonsense in ("1", None, -1, float("nan"), float("inf"), [3]):
         view.say(kind="ack", seq=1, cost=nonsense)

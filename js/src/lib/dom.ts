@@ -123,6 +123,16 @@ export function onWidth(el: HTMLElement, draw: (width: number) => void, signal: 
   signal.addEventListener("abort", () => observer.disconnect());
 }
 
+/** Tell whether an element is on the screen or near it, first soon after it was added. */
+export function onSight(el: HTMLElement, tell: (seen: boolean) => void, signal: AbortSignal): void {
+  const observer = new IntersectionObserver(
+    (entries) => tell(entries[entries.length - 1]?.isIntersecting ?? true),
+    { rootMargin: "100px" },
+  );
+  observer.observe(el);
+  signal.addEventListener("abort", () => observer.disconnect());
+}
+
 /** A function that runs `f` at the next frame, however often it is called before. */
 export function onceAFrame(f: () => void): () => void {
   let waiting = false;

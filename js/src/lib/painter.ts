@@ -31,6 +31,8 @@ export class Painter {
   private waiting: Promise<void> | null = null;
   private kept: () => void = () => undefined;
   private readonly took: number[] = [];
+  private seen = true;
+  private stale = false;
 
   constructor(
     private readonly draw: () => void,
@@ -44,9 +46,21 @@ export class Painter {
     return middle === undefined ? null : Math.round(middle * 10) / 10;
   }
 
+  /** Say whether the view is on the screen. Out of sight nothing is drawn that can wait, and all of that once it is seen. */
+  sight(seen: boolean): void {
+    this.seen = seen;
+    if (!seen || !this.stale) return;
+    this.stale = false;
+    void this.soon();
+  }
+
   /** Draw at the page's next frame, once however often it is asked for; the promise is kept when that has been painted. */
   soon(): Promise<void> {
     if (this.waiting) return this.waiting;
+    if (!this.seen) {
+      this.stale = true;
+      return Promise.resolve();
+    }
     const promise = new Promise<void>((kept) => {
       this.kept = kept;
     });
@@ -74,6 +88,7 @@ export class Painter {
   now(): void {
     const waited = this.waiting !== null;
     this.waiting = null;
+    this.stale = false;
     try {
       this.draw();
     } finally {
@@ -85,5 +100,6 @@ export class Painter {
   stop(): void {
     if (this.waiting !== null) this.kept();
     this.waiting = null;
+    this.stale = false;
   }
 }
