@@ -97,6 +97,9 @@ def histogram(array: Array, bins: Edges) -> NDArray[np.int64]:
         flat = flat[np.isfinite(flat)]
     if flat.dtype.kind == "b":
         flat = flat.astype(np.uint8)
+    if flat.dtype == np.float16:
+        # np.histogram sorts, and numpy 2.4 sorts halves wrongly where many are subnormal; float32 holds each exactly.
+        flat = flat.astype(np.float32)
     return np.histogram(flat, bins.values)[0].astype(np.int64)
 
 

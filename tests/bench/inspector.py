@@ -5,7 +5,8 @@ the bytes that reached the browser, and the time from pressing Run until a frame
 colours, in headless Chromium. First comes the first view of a page, then the median of the following ones, each of new numbers.
 Everything is imported, and has built (not shown) one small view, before. SlangLab looks at a `slangpy.Tensor`; the others get
 the same numbers as an array that NumPy holds already. Last comes a tensor of 512 x 512 that
-changes all the time: how often its view is painted, and how long a frame takes from the kernel until it is acknowledged.
+changes all the time, in a browser that nobody drives meanwhile: how often its view is painted, and how long a frame takes from the
+kernel until it is acknowledged.
 
     pip install treescope plotly anyplotlib matplotlib   # peers, for this only
     python tests/bench/inspector.py [--sizes 1e4,1e6,16e6] [--only slanglab,anyplotlib] [--limit 60]
@@ -26,6 +27,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "browser"))
 from pages import NotebookPage, Server, launch
 from playwright.sync_api import Browser, Page, sync_playwright
 from playwright.sync_api import Error as BrowserError
+from unattended import unattended
 
 from slanglab import device as devices
 
@@ -144,11 +147,12 @@ RUN = """async ([cell, limit]) => {
 
 # A tensor written as often as the kernel's loop allows, and a view that follows; what it acknowledges has been painted.
 LIVE = """\
-import asyncio, json
+import asyncio, json, os
 x = sl.tensor(a)
 w = sl.inspect(x)
 rolled = [np.roll(a, 16 * i, axis=1) for i in range(32)]
-async def live(seconds):
+async def live(seconds, file):
+    await asyncio.sleep(3)  # until who started it has left
     gate, acknowledge = w._gate, w._gate.acknowledge
     lags, ahead, written = [], 0, 0
     def note(seq):
@@ -162,7 +166,10 @@ async def live(seconds):
         written += 1
         ahead = max(ahead, gate.sent - before - len(lags))
         await asyncio.sleep(0.001)
-    return {"written": written / took, "painted": len(lags) / took, "lag": sorted(lags), "ahead": ahead}
+    told = {"written": written / took, "painted": len(lags) / took, "lag": sorted(lags), "ahead": ahead}
+    with open(file + ".new", "w") as out:
+        json.dump(told, out)
+    os.rename(file + ".new", file)
 w"""
 
 
@@ -268,26 +275,28 @@ def show_one(system: System, count: int, times: int, limit: float) -> None:
 def show_live(side: int, seconds: float) -> dict[str, Any]:
     """Show a tensor that changes all the time; return rates, lags and the frames that were under way at most."""
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        root = Path(folder) / "root"
+        root, found = Path(folder) / "root", Path(folder) / "found.json"
         root.mkdir()
         server = Server(root, Path(folder), "lab")
         try:
-            page = launch(playwright).new_page(viewport={"width": 1280, "height": 1000})
-            numbers = COMMON + "import slanglab as sl\n" + NUMBERS.format(rows=side, columns=side) + LIVE
-            end = "print(json.dumps(task.result()))"
-            notebook = NotebookPage(
-                page, server, [numbers, f"task = asyncio.ensure_future(live({seconds}))", end], "live.ipynb"
-            )
-            notebook.run(0)
-            page.wait_for_timeout(1000)
-            notebook.run(1)
-            page.wait_for_timeout(seconds * 1e3 + 1500)
-            notebook.run(2)
-            if notebook.failed(2):
-                raise RuntimeError(notebook.text(2))
-            found: dict[str, Any] = json.loads(notebook.text(2))
-            notebook.close()
-            return found
+            with unattended(playwright, Path(folder) / "browser") as drive:
+                browser = drive()
+                numbers = COMMON + "import slanglab as sl\n" + NUMBERS.format(rows=side, columns=side) + LIVE
+                start = f"task = asyncio.ensure_future(live({seconds}, {str(found)!r}))"
+                notebook = NotebookPage(
+                    browser.contexts[0].new_page(), server, [numbers, start], "live.ipynb"
+                )
+                notebook.run(0)
+                notebook.page.wait_for_timeout(1000)
+                notebook.run(1)
+                if notebook.failed(1):
+                    raise RuntimeError(notebook.text(1))
+                browser.close()
+                deadline = time.monotonic() + seconds + 60
+                while not found.exists() and time.monotonic() < deadline:
+                    time.sleep(0.2)
+                told: dict[str, Any] = json.loads(found.read_text())
+                return told
         finally:
             server.stop()
 

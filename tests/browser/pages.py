@@ -52,9 +52,13 @@ new MutationObserver(changes => {
 
 def launch(playwright: Playwright) -> Browser:
     """Start the browser: what CHROMIUM names, else the system's Chromium or Chrome, else Playwright's own."""
+    return playwright.chromium.launch(executable_path=chromium(), headless=True, args=CHROMIUM_FLAGS)
+
+
+def chromium() -> str | None:
+    """Return the browser's program; None for Playwright's own."""
     names = ("chromium", "chromium-browser", "google-chrome")
-    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
-    return playwright.chromium.launch(executable_path=found, headless=True, args=CHROMIUM_FLAGS)
+    return os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
 
 
 class Server:
