@@ -42,9 +42,8 @@ __all__ = [
 ]
 
 _GROUP = 128  # threads of a group on a GPU
-_GROUPS = (
-    924  # at most: seven for each of 132 multiprocessors; what so many found comes back in one small read
-)
+# At most: seven for each of 132 multiprocessors; what so many found comes back in one small read.
+_GROUPS = 924
 _WORDS = 17  # of a group's partial result
 _OWN = 256  # bins for which each thread of a software device has counters of its own
 _COUNTERS = 4096  # of a group on other devices

@@ -1,7 +1,7 @@
 // A run on the page: everything shares one x, the steps.
 
 import type { Channel, Message } from "../lib/channel.ts";
-import { chip, h, icon } from "../lib/dom.ts";
+import { chip, h } from "../lib/dom.ts";
 import { count, figures } from "../lib/numbers.ts";
 import { Pacer } from "../lib/pacer.ts";
 import { Painter } from "../lib/painter.ts";
@@ -11,6 +11,7 @@ import { Bar } from "./bar.ts";
 import type { Curve } from "./curve.ts";
 import { type Info, type Now, RunData, readShots, type Shot } from "./data.ts";
 import { LossPlot } from "./loss.ts";
+import { Notes } from "./notes.ts";
 import { ParamTable } from "./params.ts";
 import { Pictures } from "./pictures.ts";
 import { drawStrip } from "./strip.ts";
@@ -43,7 +44,7 @@ export class Live {
   private readonly pictures = new Pictures();
   private readonly plot: LossPlot;
   private readonly state = h("b", { class: "state", "aria-live": "polite" });
-  private readonly notes = h("div", { class: "notes" });
+  private readonly notes = new Notes((state) => this.channel?.send("restore", { state }));
   private readonly read = h("span", { class: "under num" });
   private readonly log: HTMLButtonElement;
   private readonly linear: HTMLButtonElement;
@@ -59,7 +60,6 @@ export class Live {
   /** What does not change from a frame to the next: where the reader, the theme or the width did, all is drawn anew. */
   private drawn = "";
   readonly painter = new Painter(() => this.paint());
-  private note = "";
   private dead = false;
   private readonly pacer: Pacer<number>;
 
@@ -124,7 +124,7 @@ export class Live {
         this.state,
         h("span", { class: "dim" }, facts.join(", ")),
       ),
-      this.notes,
+      this.notes.el,
       this.bar.el,
       h(
         "div",
@@ -208,7 +208,7 @@ export class Live {
         };
       this.draw();
     } else if (m.kind === "note" && typeof m.meta.text === "string") {
-      this.note = m.meta.text;
+      this.notes.said = m.meta.text;
       this.draw();
     }
     return undefined;
@@ -292,7 +292,7 @@ export class Live {
     const now = data.now;
     this.bar.show();
     this.showState();
-    this.showNotes(now);
+    this.notes.show(now, this.dead);
     const narrow = full < NARROW;
     const shots = this.kept?.shots.length ? this.kept.shots : data.shots;
     const side = shots.length > 0 && !narrow;
@@ -363,61 +363,5 @@ export class Live {
     this.at.textContent = at === undefined ? "" : count(at);
     this.slider.style.setProperty("--p", `${top > 0 ? (100 * Number(this.slider.value)) / top : 100}%`);
     this.slider.setAttribute("aria-valuetext", `step ${at ?? 0}`);
-  }
-
-  private showNotes(now: Now | null): void {
-    const kids: Node[] = [];
-    const trouble = now?.trouble;
-    if (trouble) {
-      const last = (now?.states.length ?? 0) - 1;
-      const back =
-        trouble.kept !== null && last >= 0 && !this.dead
-          ? h(
-              "button",
-              {
-                type: "button",
-                class: "solid",
-                title: "Write the last good state into the parameters",
-                onclick: () => this.channel?.send("restore", { state: last }),
-              },
-              icon("undo"),
-              `go back to step ${count(trouble.kept)}`,
-            )
-          : null;
-      kids.push(
-        h(
-          "div",
-          { class: "alert bad", role: "alert" },
-          h("div", {}, h("b", { class: "nan" }, "× "), h("b", { class: "mono" }, trouble.title)),
-          h("div", { class: "dim" }, trouble.text),
-          back,
-        ),
-      );
-    }
-    if (now?.error)
-      kids.push(
-        h(
-          "div",
-          { class: "alert wrong", role: "alert" },
-          h("b", { class: "err" }, icon("cross"), " a step raised "),
-          h("code", {}, now.error),
-        ),
-      );
-    if (this.note) kids.push(h("div", { class: "note dim", role: "status" }, icon("check"), this.note));
-    if (this.dead)
-      kids.push(
-        h(
-          "div",
-          { class: "note dim" },
-          icon("lost"),
-          "The kernel of this plot is gone; what it showed last stays. Run the cell again for a new run.",
-        ),
-      );
-    const key = kids.map((k) => k.textContent).join("\n");
-    // Nothing is said twice by a screen reader, and a button keeps its focus.
-    if (key !== this.notes.dataset.key) {
-      this.notes.dataset.key = key;
-      this.notes.replaceChildren(...kids);
-    }
   }
 }
