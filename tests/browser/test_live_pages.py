@@ -335,7 +335,11 @@ def test_out_of_sight_nothing_is_drawn_until_it_is_back(opened):
     start(notebook, 1)
     view = notebook.output_area(1).locator(".sl.live")
     loss = view.locator(".loss")
-    steps = lambda: int(re.search(r"(\d+) steps", loss.get_attribute("aria-label") or "0 steps")[1])  # noqa: E731
+
+    def steps():
+        # Before the first drawing there is no label.
+        return int(re.search(r"(\d+) steps", loss.get_attribute("aria-label") or "0 steps")[1])
+
     eventually(notebook, lambda: steps() > 0)
     scroll = "top => { document.querySelector('.jp-WindowedPanel-outer').scrollTop = top }"
     notebook.page.evaluate(scroll, 4000)
