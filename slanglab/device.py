@@ -28,6 +28,7 @@ __all__ = [
     "open_device",
     "probe",
     "provide_current",
+    "shares_memory",
     "slang_session",
 ]
 
@@ -116,6 +117,16 @@ def _made(backend: str, modules: Path | None, shaders: Path | None, **shared: An
     return device
 
 
+_SETUP = (
+    "`slanglab doctor` says what is missing; `slanglab setup-device` installs the software Vulkan driver (Mesa lavapipe), which "
+    "needs no GPU"
+)
+_RESTART = (
+    "restart the kernel, or go on with `%slang device vulkan`; with `%slang config engine worker` a kernel that fails costs the "
+    "tensors, and nothing of Python's"
+)
+
+
 def open_device(name: str = "auto") -> spy.Device:
     """Open the device called `name`.
 
@@ -141,12 +152,15 @@ def open_device(name: str = "auto") -> spy.Device:
     wanted: Iterable[str] = candidates() if name == "auto" else (name,)
     software: spy.Device | None = None
     failures: list[str] = []
+    hint = _SETUP
     for backend in wanted:
         try:
             with progress.work("opening the device", stoppable=False, at_once=True):
                 device = _open(backend)
         except Exception as error:  # slangpy raises RuntimeError, the driver whatever it likes
-            failures.append(f"{_TITLES[backend]}: {str(error).splitlines()[0] if str(error) else error!r}")
+            said = str(error).splitlines() or [repr(error)]
+            failures.append(f"{_TITLES[backend]}: {said[0]}")
+            hint = _RESTART if isinstance(error, cuda.CudaFailedError) else hint
             continue
         if not is_software(device) or name != "auto":
             return device
@@ -154,11 +168,12 @@ def open_device(name: str = "auto") -> spy.Device:
     if software is not None:
         return software
     tried = "; ".join(failures)
-    raise DeviceError(
-        f"no device answers ({tried})",
-        hint="`slanglab doctor` says what is missing; `slanglab setup-device` installs the software Vulkan driver "
-        "(Mesa lavapipe), which needs no GPU",
-    )
+    raise DeviceError(f"no device answers ({tried})", hint=hint)
+
+
+def shares_memory(device: spy.Device) -> bool:
+    """Tell whether a device of another backend was opened beside torch, and can share memory with CUDA."""
+    return device.info.type != spy.DeviceType.cuda and bool(device.supports_cuda_interop)
 
 
 def probe(backend: str) -> str:

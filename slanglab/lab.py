@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -103,6 +104,10 @@ class Lab:
         self.log.install()
         self.mend()
         self._device = devices.open_device(name)
+        if devices.shares_memory(self._device):
+            # What it shares with CUDA has to go before it does: left to the interpreter's end, slangpy ends the process over that.
+            atexit.unregister(self.close)
+            atexit.register(self.close)
         self.succession.adopt(self._device)
 
     def ready(self) -> None:

@@ -122,8 +122,11 @@ class Succession:
 
     @staticmethod
     def close(device: spy.Device) -> None:
-        """Close a device that is quiet; leave one that was given up, whose end would block for ever."""
-        state = waiting.of(device).state
+        """Close a device that is quiet; leave one that was given up, whose end would block for ever, and a lost one of CUDA's."""
+        watched = waiting.of(device)
+        state = watched.state
+        if state is State.LOST and watched.is_cuda:
+            return
         if state is State.LOST:
             with contextlib.suppress(RuntimeError):  # a lost device may fail at this too
                 device.close()

@@ -13,7 +13,18 @@ from typing import Any
 
 import slangpy as spy
 
-__all__ = ["Event", "Events", "Function", "abandon", "copy", "handles", "let_wait", "ordinal", "torchs"]
+__all__ = [
+    "CudaFailedError",
+    "Event",
+    "Events",
+    "Function",
+    "abandon",
+    "copy",
+    "handles",
+    "let_wait",
+    "ordinal",
+    "torchs",
+]
 
 _NOT_READY = 600
 _One = ctypes.c_char_p * 1
@@ -47,6 +58,10 @@ def _driver() -> Any:
         function = getattr(library, name)
         function.argtypes, function.restype = arguments, ctypes.c_int
     return library
+
+
+class CudaFailedError(RuntimeError):
+    """A kernel has failed in such a way that CUDA can do nothing more in this process."""
 
 
 def _check(code: int) -> None:
@@ -230,13 +245,13 @@ def abandon() -> None:
 
 
 def torchs() -> list[spy.NativeHandle] | None:
-    """Return torch's CUDA context, for a device that is to share memory with torch; None where torch has none.
+    """Return torch's CUDA context, for a device that is to share memory with torch; None where torch has none, or it failed.
 
     Where nobody uses CUDA through torch yet none is made: it takes time and some hundred megabytes of the GPU, and torch is loaded
     wherever it is installed, as slangpy imports it.
     """
     torch: Any = sys.modules.get("torch")
-    if getattr(torch, "cuda", None) is None or not torch.cuda.is_initialized():
+    if _abandoned or getattr(torch, "cuda", None) is None or not torch.cuda.is_initialized():
         return None
     torch.cuda.current_stream()  # makes the context current
     return list(spy.get_cuda_current_context_native_handles())
@@ -252,7 +267,11 @@ def handles() -> list[spy.NativeHandle] | None:
         return torchs()
     driver = _driver()
     context = _Pointer()
-    _check(driver.cuCtxCreate_v2(ctypes.byref(context), 0, 0))
+    code = driver.cuCtxCreate_v2(ctypes.byref(context), 0, 0)
+    if (
+        code
+    ):  # after a kernel that failed the driver says its error to everything, whatever context is asked for
+        raise CudaFailedError(f"it has failed in this process, and can do nothing more in it (error {code})")
     driver.cuCtxPopCurrent_v2(ctypes.byref(_Pointer()))
     _abandoned = False
     kind = spy.NativeHandleType

@@ -5,8 +5,11 @@ The layout is that of DLPack 1.0 (dlpack.h), and of the one before it, which has
 
 from __future__ import annotations
 
+import atexit
 import ctypes
+import gc
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -71,32 +74,43 @@ def _python(name: str, result: Any, *arguments: Any) -> Any:
     return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
 
 
-_CapsuleDestructor = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
-_new = _python("PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _CapsuleDestructor)
+_new = _python("PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
 _is = _python("PyCapsule_IsValid", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
 _pointer = _python("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
 _rename = _python("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
-# The same for a capsule that is being freed, which may not be handed around as an object any more.
-_dying_is = _python("PyCapsule_IsValid", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)
-_dying_pointer = _python("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
 
 _alive: dict[int, tuple[Any, ...]] = {}
 """By the address of a structure that somebody has: all that must live as long, the array's owner among it."""
+
+_offered: dict[int, Any] = {}
+"""By the address of a structure: its capsule, as long as nobody is known to have taken it."""
+
+_OURS = 3
+"""References to a capsule that nobody has while `_sweep` looks at it: the dict's, the variable's, the count's argument."""
 
 
 def _let_go(address: int) -> None:
     _alive.pop(address, None)
 
 
-def _unused(capsule: int) -> None:
-    """Let go of what a capsule holds that nobody took."""
-    for name in _NAMES.values():
-        if _dying_is(capsule, name):
-            _let_go(_dying_pointer(capsule, name))
+def _sweep(_phase: str = "", _info: dict[str, Any] | None = None) -> None:
+    """Let go of what capsules hold that nobody took, at each new one and after each collection.
+
+    A destructor would say so at once, but no function of Python's can be one: a consumer that refuses a capsule has its error
+    pending while it drops it, and that would be lost.
+    """
+    for at in list(_offered):
+        capsule = _offered.get(at)
+        if capsule is None or not any(_is(capsule, name) for name in _NAMES.values()):
+            _offered.pop(at, None)  # taken: its new owner calls the deleter
+        elif sys.getrefcount(capsule) <= _OURS:
+            del _offered[at]
+            _let_go(at)
 
 
 _deleter = _Deleter(_let_go)
-_destructor = _CapsuleDestructor(_unused)
+gc.callbacks.append(_sweep)
+atexit.register(gc.callbacks.remove, _sweep)
 
 
 def make(
@@ -146,9 +160,11 @@ def make(
         kept = _Versioned(*_VERSION, None, _deleter, _COPIED if copied else 0, tensor)
     else:
         kept = _Plain(tensor, None, _deleter)
+    _sweep()
     at = ctypes.addressof(kept)
     _alive[at] = (kept, sizes, steps, owner)
-    return _new(at, _NAMES[versioned], _destructor)
+    capsule = _offered[at] = _new(at, _NAMES[versioned], None)
+    return capsule
 
 
 class Opened:

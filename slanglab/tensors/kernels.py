@@ -49,6 +49,9 @@ FORMATS = {
 }
 """The scalar types, by numpy's names; bool is made where its size is known."""
 
+_BEFORE = {"histogram": ("proposal", "edges")}
+"""Texts between that of an element and a kernel's own."""
+
 _RAW = {8: "uint8_t", 16: "uint16_t", 32: "uint", 64: "uint64_t"}
 
 
@@ -177,16 +180,9 @@ def _compiled(device: Any, file: str, entry: str, form: Format, macros: dict[str
         "QUADS": 0,
         **macros,
     }
-    head = "".join(f"#define {name} {value}\n" for name, value in defined.items())
-    text = "\n".join(
-        [
-            head,
-            '#line 1 "element.slang"',
-            source("element.slang"),
-            f'#line 1 "{file}.slang"',
-            source(f"{file}.slang"),
-        ]
-    )
+    text = "".join(f"#define {name} {value}\n" for name, value in defined.items())
+    for name in ("element", *_BEFORE.get(file, ()), file):
+        text += f'\n#line 1 "{name}.slang"\n' + source(f"{name}.slang")
     # A module name is single-use in a session, so it says everything that the text depends on.
     label = "-".join(
         [f"slanglab/{file}", form.form, str(form.bits), *(f"{k}{v}" for k, v in sorted(macros.items()))]

@@ -41,9 +41,10 @@ __all__ = [
     "tell_histogram",
 ]
 
-_GROUP = 128  # threads of a group on a GPU
-# At most: seven for each of 132 multiprocessors; what so many found comes back in one small read.
-_GROUPS = 924
+# On a GPU: threads of a group, groups at most, and elements that a thread reads at a time where it can read several at once.
+# What the groups found of statistics comes back in one small read.
+_STATISTICS = (256, 528, 16)
+_HISTOGRAM = (256, 660, 16)
 _WORDS = 17  # of a group's partial result
 _OWN = 256  # bins for which each thread of a software device has counters of its own
 _COUNTERS = 4096  # of a group on other devices
@@ -66,18 +67,23 @@ class _Plan:
         return [self.groups * self.group, 1, 1]
 
 
-def _plan(device: Any, view: View, axes: Axes, flat: int, quads: bool = True) -> _Plan:
+def _plan(
+    device: Any, view: View, axes: Axes, flat: int, way: tuple[int, int, int], quads: bool = True
+) -> _Plan:
     quads = quads and bool(flat) and _in_quads(device, view, axes)
     software = is_software(device)
-    block = 16 if quads else 8
-    groups, group, run = runs(device, axes.count, 0 if software else _GROUP, block, _GROUPS)
+    group, most, block = way
+    block = (16 if software else block) if quads else 8
+    groups, group, run = runs(device, axes.count, 0 if software else group, block, most)
     given = {"layout": placed(device, axes, flat), "elements": view.storage}
     if quads:
         given["quads"] = view.storage
     tiles = run // (group * block)
     # What a GPU reads at one time lies together; a processor's threads go on where they were.
     steps = {"tiles": tiles, "apart": tiles if software else 1, "step": 1 if software else groups}
-    return _Plan(axes, groups, group, steps, {"GROUP": group, "FLAT": flat, "QUADS": int(quads)}, given)
+    return _Plan(
+        axes, groups, group, steps, {"GROUP": group, "BLOCK": block, "FLAT": flat, "QUADS": int(quads)}, given
+    )
 
 
 def _in_quads(device: Any, view: View, axes: Axes) -> bool:
@@ -162,7 +168,7 @@ def tell(device: Any, view: View, over: View | None, encoder: Any) -> Told:
     if axes.count == 0 or times == 0:
         return Told(form, 0, times, 0, None)
     flat = flat_in_all(axes, second)
-    plan = _plan(device, view, axes, flat, over is None)
+    plan = _plan(device, view, axes, flat, _STATISTICS, over is None)
     found = lent(device, plan.groups * _WORDS)
     if over is None:
         _tell(device, view, plan, found, command_encoder=encoder)
@@ -174,6 +180,8 @@ def tell(device: Any, view: View, over: View | None, encoder: Any) -> Told:
         count=axes.count,
         **plan.steps,
         zero=0,
+        clear=0,
+        cleared=0,
         **given,
         partials=found,
         command_encoder=encoder,
@@ -182,12 +190,16 @@ def tell(device: Any, view: View, over: View | None, encoder: Any) -> Told:
     return Told(form, axes.count, times, plan.groups, found)
 
 
-def _tell(device: Any, view: View, plan: _Plan, found: Any, **encoder: Any) -> None:
+def _tell(
+    device: Any, view: View, plan: _Plan, found: Any, cleared: tuple[int, int] = (0, 0), **encoder: Any
+) -> None:
     kernels.kernel(device, "statistics", "statistics", view.form, **plan.macros).dispatch(
         plan.threads,
         count=plan.axes.count,
         **plan.steps,
         zero=0,
+        clear=cleared[0],
+        cleared=cleared[1],
         **plan.given,
         partials=found,
         **encoder,
@@ -251,7 +263,7 @@ def tell_histogram(device: Any, view: View, bins: Edges, encoder: Any) -> Counte
     real = np.float64 if view.form.wide else np.float32
     head = np.concatenate([keys.view(np.uint32), np.array(_proposal(bins, view.form), real).view(np.uint32)])
     found = uploaded(device, np.concatenate([head, np.zeros(used, np.uint32)]))
-    plan = _plan(device, view, axes, flat_in_all(axes))
+    plan = _plan(device, view, axes, flat_in_all(axes), _HISTOGRAM)
     _count(
         device,
         view,
@@ -298,19 +310,24 @@ def _count(
     unbounded: bool,
     symlog: bool,
     at: int,
+    groups: int = 0,
     **encoder: Any,
 ) -> None:
+    """Record what counts in the bins that `found` holds from `at` on, or in those that follow from `groups` partial results."""
     room = 1 << max(6, (used - 1).bit_length())
     own = is_software(device) and used <= _OWN
     copies = plan.group if own else min(_COPIES, max(1, _COUNTERS // room))
     macros = plan.macros | {"OWN": int(own), "BINS": room, "COPIES": copies, "SYMLOG": int(symlog)}
+    macros |= {"EDGES": int(groups > 0), "ROUNDED": int(not is_software(device) and not view.form.wide)}
     kernels.kernel(device, "histogram", "histogram", view.form, **macros).dispatch(
         plan.threads,
         total=plan.axes.count,
         **plan.steps,
+        zero=0,
         bins=used,
         open=int(unbounded),
         at=at,
+        **({"groups": groups} if groups else {}),
         **plan.given,
         found=found,
         **encoder,
@@ -323,27 +340,41 @@ class Described:
 
     view: View
     plan: _Plan
+    counting: _Plan
     times: int
     bins: int
     found: Any
 
     def parts(self) -> tuple[tuple[str, Callable[[Any], None]], ...]:
         """Return what records each pass into an encoder."""
-        device, view, plan, found = self.view.storage.device, self.view, self.plan, self.found
-        at = plan.groups * _WORDS
-        group = 64 if is_software(device) else 512
-        lines = kernels.kernel(device, "edges", "edges", view.form, GROUP=group, FLAT=1)
-        given = {"groups": plan.groups, "bins": self.bins, "at": at, "zero": 0, "found": found}
-        return (
-            ("statistics", lambda encoder: _tell(device, view, plan, found, command_encoder=encoder)),
-            ("edges", lambda encoder: lines.dispatch([group, 1, 1], **given, command_encoder=encoder)),
-            (
-                "histogram",
-                lambda encoder: _count(
-                    device, view, plan, found, self.bins, False, False, at, command_encoder=encoder
-                ),
-            ),
+        device, view, plan, bins, found = (
+            self.view.storage.device,
+            self.view,
+            self.plan,
+            self.bins,
+            self.found,
         )
+        at = plan.groups * _WORDS
+        cleared = at + bins + 5, bins
+
+        def tell(encoder: Any) -> None:
+            _tell(device, view, plan, found, cleared, command_encoder=encoder)
+
+        def count(encoder: Any) -> None:
+            _count(
+                device,
+                view,
+                self.counting,
+                found,
+                bins,
+                False,
+                False,
+                at,
+                plan.groups,
+                command_encoder=encoder,
+            )
+
+        return ("statistics", tell), ("histogram", count)
 
     def read(self) -> tuple[Statistics, Edges, NDArray[np.int64]]:
         """Wait for the results, and return the statistics, the edges and the counts; once, since the buffer is used again."""
@@ -380,8 +411,9 @@ def _described(device: Any, view: View, bins: int) -> Described | None:
         return None
     if not kernels.has_wide(device):
         return None
-    plan = _plan(device, view, axes, flat_in_all(axes))
-    return Described(view, plan, times, bins, lent(device, plan.groups * _WORDS + 2 * bins + 5))
+    flat = flat_in_all(axes)
+    plan, counting = (_plan(device, view, axes, flat, way) for way in (_STATISTICS, _HISTOGRAM))
+    return Described(view, plan, counting, times, bins, lent(device, plan.groups * _WORDS + 2 * bins + 5))
 
 
 def both(

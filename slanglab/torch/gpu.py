@@ -20,7 +20,7 @@ from typing import Any
 import slangpy as spy
 import torch
 
-from slanglab.device import describe
+from slanglab.device import describe, shares_memory
 from slanglab.errors import CallError
 from slanglab.tensors import kernels
 from slanglab.tensors.create import allocate
@@ -95,7 +95,7 @@ def check(function: str, argument: str, device: spy.Device, where: Any) -> None:
         if _context(device.native_handles) == torchs:
             return
         what = f"is not in torch's context of {where}: it is on another GPU, or was opened before torch used CUDA"
-    elif device.supports_cuda_interop:
+    elif shares_memory(device):
         return
     else:
         what = "shares no memory with CUDA"

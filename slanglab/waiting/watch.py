@@ -236,8 +236,20 @@ class Watched:
     # ----- ends -----
 
     def lose(self) -> None:
-        """Note that the device is lost."""
+        """Note that the device is lost.
+
+        A failed context of CUDA's answers everything with the same error, also that something of it is freed, and slangpy ends the
+        process then: all of it stays.
+        """
+        if self.state is State.OPEN and self.is_cuda:
+            leaving.keep_for_ever()
         self._end(State.LOST)
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the device, if it still exists, computes in a context of CUDA's."""
+        device = self._device()
+        return device is not None and bool(device.info.type == spy.DeviceType.cuda)
 
     def give_up(self) -> None:
         """Leave the device to its endless work, with everything of it that exists: freeing any of it would block for ever."""
@@ -255,8 +267,7 @@ class Watched:
             return
         self.what = _work()
         self.state = state
-        device = self._device()
-        if state is not State.CLOSED and device is not None and device.info.type == spy.DeviceType.cuda:
+        if state is not State.CLOSED and self.is_cuda:
             cuda.abandon()
         self.staging.clear()
         self._room.clear()

@@ -332,7 +332,7 @@ def main() -> None:
         system = next(s for s in SYSTEMS if s.name == given.one)
         show_one(system, int(given.sizes), given.times, given.limit)
         return
-    device = devices.open_device("auto")
+    device = devices.open_device(os.environ.get("SLANGLAB_DEVICE", "auto"))
     print(devices.describe(device))
     sizes = [int(float(n)) for n in (given.sizes or "1e4,1e6,16e6").split(",")]
     if not given.sizes and not devices.is_software(device):
@@ -349,7 +349,10 @@ def main() -> None:
             found = apart(system, count, given.times, given.limit)
             if found[-1].drawn is None:
                 given_up.add(system.name)
-            version = importlib.metadata.version(system.package)
+            try:
+                version = importlib.metadata.version(system.package)
+            except importlib.metadata.PackageNotFoundError:
+                version = "of this folder"
             later = f"   {said(middle(found[1:]))}" if found[1:] else ""
             print(f"{system.name + ' ' + version:30} {said(found[0])}{later}", flush=True)
             rows.append({"system": system.name, "count": count, "shown": [vars(one) for one in found]})

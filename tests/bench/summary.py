@@ -64,7 +64,10 @@ def numpy_picture(x: Any) -> object:
 
 
 def timed(device: Any, record: Callable[[Any], object], repeats: int = 20) -> float:
-    """What is recorded into one command buffer, in milliseconds, by the device's own clock."""
+    """What is recorded into one command buffer, in milliseconds, by the device's own clock.
+
+    Nothing goes before it: work that writes would leave the device writing its cache back meanwhile.
+    """
     pool = device.create_query_pool(spy.QueryType.timestamp, 2)
     took = []
     for _ in range(repeats + 3):
@@ -109,20 +112,18 @@ def device_time(device: Any, t: Any, repeats: int) -> None:
 
 
 def sweep(device: Any, t: Any) -> None:
-    """Print what a summary takes on the device with other numbers of threads and groups."""
+    """Print what each pass of a summary takes on the device with other numbers of threads and groups."""
     view = sources.source(t, None, False)
-    usual = measures._GROUP, measures._GROUPS
-    for threads in (128, 256, 512):
-        for groups in (264, 528, 1056, 2112):
-            measures._GROUP, measures._GROUPS = threads, groups
-            found = [
-                f"{name} {timed(device, record):.3f}" for name, record in measures.parts(device, view, 64)
-            ]
-            whole = timed(device, lambda encoder: measures.describe(device, view, 64, encoder))
-            print(
-                f"  {threads:4} threads, {groups:4} groups: {whole:.3f}, of it {', '.join(found)}", flush=True
-            )
-    measures._GROUP, measures._GROUPS = usual
+    for number, name in enumerate(("_STATISTICS", "_HISTOGRAM")):
+        usual = getattr(measures, name)
+        for threads in (128, 256, 512, 1024):
+            for each, block in ((924, 16), (1024, 16), (1280, 16)):
+                way = (threads, 132 * each // threads, block)
+                setattr(measures, name, way)
+                took = timed(device, measures.parts(device, view, 64)[number][1])
+                whole = timed(device, lambda encoder: measures.describe(device, view, 64, encoder))
+                print(f"  {name} {way}: {took:.4f}, the whole {whole:.4f}", flush=True)
+        setattr(measures, name, usual)
 
 
 def compare(x: Any, t: Any, repeats: int) -> None:

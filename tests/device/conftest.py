@@ -1,3 +1,5 @@
+import contextlib
+
 import pytest
 from optim_ways import WAYS
 from shell import Shell
@@ -18,7 +20,12 @@ def _own_settings(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def device(_own_settings):
-    """The lab's device: one for all tests, as a kernel has one."""
+    """The lab's device: one for all tests, as a kernel has one. Beside torch with CUDA it shares torch's context or memory."""
+    with contextlib.suppress(ImportError):
+        import torch
+
+        if torch.cuda.is_available():
+            torch.cuda.init()
     return slanglab.current().device
 
 

@@ -51,12 +51,23 @@ def _filled(device, rng, shape, dtype):
     return made, values
 
 
+def on_cuda(device):
+    return device.info.type == spy.DeviceType.cuda
+
+
+@pytest.fixture
+def copies(device):
+    """Where tensors are handed over by a copy, and CUDA has to be stood in for."""
+    if on_cuda(device):
+        pytest.skip("on CUDA itself test_on_cuda_memory_is_shared looks")
+
+
 # ----- out -----
 
 
 @pytest.mark.filterwarnings("ignore::slanglab.tensors.dlpack.CopyWarning")
 @pytest.mark.parametrize("dtype", TYPES)
-def test_numpy_takes_every_type(device, rng, dtype):
+def test_numpy_takes_every_type(device, rng, dtype, copies):
     t, values = _filled(device, rng, (4, 3), dtype)
     for given in (np.from_dlpack(t), np.from_dlpack(t, device="cpu", copy=True)):
         assert given.dtype == values.dtype
@@ -67,7 +78,7 @@ def test_numpy_takes_every_type(device, rng, dtype):
 
 @pytest.mark.filterwarnings("ignore::slanglab.tensors.dlpack.CopyWarning")
 @pytest.mark.parametrize("dtype", [d for d in TYPES if d != "uint"])
-def test_torch_takes_them(device, rng, dtype):
+def test_torch_takes_them(device, rng, dtype, copies):
     torch = pytest.importorskip("torch", reason="DLPack's other side here is PyTorch")
     t, values = _filled(device, rng, (4, 3), dtype)
     given = torch.from_dlpack(t)
@@ -77,7 +88,7 @@ def test_torch_takes_them(device, rng, dtype):
     assert np.array_equal(torch.utils.dlpack.from_dlpack(t).numpy(), values)
 
 
-def test_a_copy_is_said_once_unless_it_was_asked_for(device, rng):
+def test_a_copy_is_said_once_unless_it_was_asked_for(device, rng, copies):
     t, values = _filled(device, rng, (3,), "float")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -90,14 +101,14 @@ def test_a_copy_is_said_once_unless_it_was_asked_for(device, rng):
         np.from_dlpack(t)
 
 
-def test_the_warning_points_at_the_users_line_through_torch_too(device):
+def test_the_warning_points_at_the_users_line_through_torch_too(device, copies):
     torch = pytest.importorskip("torch", reason="DLPack's other side here is PyTorch")
     with pytest.warns(dlpack.CopyWarning) as caught:
         torch.from_dlpack(sl.ones((2,)))
     assert caught[0].filename == __file__
 
 
-def test_what_cannot_be_is_an_error_that_says_why(device, rng):
+def test_what_cannot_be_is_an_error_that_says_why(device, rng, copies):
     t, _ = _filled(device, rng, (3,), "float")
     with pytest.raises(BufferError, match="copy=False"):
         np.from_dlpack(t, copy=False)
@@ -111,10 +122,38 @@ def test_what_cannot_be_is_an_error_that_says_why(device, rng):
 
 
 @pytest.mark.filterwarnings("ignore::slanglab.tensors.dlpack.CopyWarning")
-def test_empty_tensors_and_those_with_one_element(device):
+def test_empty_tensors_and_those_with_one_element(device, copies):
     assert np.from_dlpack(sl.empty((0, 3))).shape == (0, 3)
     assert np.from_dlpack(sl.tensor(2.5)).tolist() == [2.5]
     assert np.from_dlpack(sl.tensor([np.nan, np.inf])).tolist()[1] == np.inf
+
+
+class _Refused:
+    """An array that says it is on the host, and hands over a capsule that says otherwise: numpy refuses it."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def __dlpack__(self, **_):
+        return capsules.make(
+            self, self.array.ctypes.data, self.array.shape, (1,), self.array.dtype, (2, 0), versioned=True
+        )
+
+
+def test_a_consumer_that_refuses_says_why(rng):
+    before = len(capsules._alive)
+    refused = _Refused(rng.random(10))
+    gone = weakref.ref(refused)
+    with pytest.raises((BufferError, RuntimeError), match=r"[Uu]nsupported device"):
+        np.from_dlpack(refused)
+    del refused
+    gc.collect()
+    gc.collect()
+    assert gone() is None
+    assert len(capsules._alive) == before
 
 
 def test_a_capsule_that_nobody_took_lets_go(device, rng):
@@ -177,7 +216,7 @@ class _CudaStandIn:
         monkeypatch.setattr(dlpack.cuda, "let_wait", lambda _, stream: self.streams.append(stream))
 
 
-def test_a_cuda_tensor_is_handed_over_as_it_lies(device, rng, monkeypatch):
+def test_a_cuda_tensor_is_handed_over_as_it_lies(device, rng, monkeypatch, copies):
     cuda = _CudaStandIn(monkeypatch)
     t, _ = _filled(device, rng, (4, 6), "half3")
     view = t[1:, ::2]
@@ -200,7 +239,28 @@ def test_a_cuda_tensor_is_handed_over_as_it_lies(device, rng, monkeypatch):
     assert np.array_equal(array, t.to_numpy())
 
 
-def test_a_tensor_that_is_handed_over_keeps_its_memory(device, monkeypatch):
+def test_on_cuda_memory_is_shared(device, rng):
+    torch = pytest.importorskip("torch", reason="DLPack's other side here is PyTorch")
+    if not on_cuda(device):
+        pytest.skip("needs a CUDA device")
+    t, values = _filled(device, rng, (4, 3), "float")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        given = torch.from_dlpack(t)
+    assert given.device.type == "cuda"
+    assert np.array_equal(given.cpu().numpy(), values)
+    given.add_(1)
+    torch.cuda.synchronize()
+    assert np.array_equal(t.to_numpy(), values + 1)
+    assert torch.equal(torch.from_dlpack(t[1:, ::2]), given[1:, ::2])
+    with pytest.raises(BufferError):
+        np.from_dlpack(t)
+    assert np.array_equal(np.from_dlpack(t, device="cpu"), values + 1)
+    back = sl.from_dlpack(given * 2)
+    assert np.array_equal(back.to_numpy(), 2 * values + 2)
+
+
+def test_a_tensor_that_is_handed_over_keeps_its_memory(device, monkeypatch, copies):
     _CudaStandIn(monkeypatch)
     t = sl.ones((8,))
     capsule = t.__dlpack__()
@@ -313,7 +373,7 @@ class _OnAGpu:
 
 
 @pytest.mark.parametrize("means", ["get", "cpu"])
-def test_an_array_on_a_gpu_is_brought_and_that_is_said(device, rng, means):
+def test_an_array_on_a_gpu_is_brought_and_that_is_said(device, rng, means, copies):
     values = rng.random((3, 2)).astype(np.float32)
     with pytest.warns(dlpack.CopyWarning, match="by way of the host"):
         made = sl.from_dlpack(_OnAGpu(values, means))

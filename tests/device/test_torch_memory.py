@@ -3,8 +3,12 @@
 Torch's memory of the GPU is stood in for by tensors of the CPU that are copied at the places where the GPU would see them by itself.
 """
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
+import slangpy as spy
 
 torch = pytest.importorskip("torch", reason="torch is an extra")
 
@@ -72,6 +76,8 @@ class Mirrored(gpu.GpuExchange):
 
 @pytest.fixture
 def mirrored(device, monkeypatch):
+    if device.info.type == spy.DeviceType.cuda:
+        pytest.skip("on CUDA torch's memory is the device's, and its addresses are no stand-in's")
     monkeypatch.setattr(gpu, "_most", lambda where: 1 << 30)
     made = Mirrored(device)
     monkeypatch.setattr(exchange.host, "exchange", lambda _: made)
@@ -137,11 +143,41 @@ def test_shared_memory_is_let_go_of_at_the_end(device, mirrored):
     assert mirrored.upload(torch.ones(5), "float", (5,)).to_numpy().shape == (5,)
 
 
+SHARED = """
+import atexit
+order = []
+atexit.register(lambda: print(order, flush=True))
+import slanglab
+from slanglab import device, lab
+device.shares_memory = lambda _: True
+close = lab.Lab.close
+lab.Lab.close = lambda self: (order.append("lab"), close(self))
+m = slanglab.compile("float f(float x) { return x; }", "ends")
+assert m.f(2.0) == 2
+if "reset" in sys.argv:
+    slanglab.current().reset()
+    order.clear()
+    assert slanglab.current().device is not None
+"""
+
+
+@pytest.mark.parametrize("how", ["once", "reset"])
+def test_a_device_that_shares_memory_is_closed_before_the_interpreter_ends(device, how):
+    """Left to the interpreter, slangpy ended the process with SIGABRT there (seen with torch's gradients on an H200)."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.argv = ['', '{how}']\n{SHARED}"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[-2] == "['lab']"
+
+
 # ----- which way -----
 
 
 def test_a_tensor_of_cuda_on_a_device_that_shares_nothing(device):
-    if device.supports_cuda_interop:
+    if device.supports_cuda_interop or device.info.type == spy.DeviceType.cuda:
         pytest.skip("this device shares memory with CUDA")
     with pytest.raises(CallError, match="shares no memory with CUDA") as caught:
         gpu.check("f", "x", device, torch.device("cuda:0"))
