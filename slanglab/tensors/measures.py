@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slanglab.device import is_software
-from slanglab.tensors import kernels
-from slanglab.tensors.binning import Edges, edges, keys_to_values
+from slanglab.tensors import division, kernels
+from slanglab.tensors.binning import Edges, keys_to_values
 from slanglab.tensors.kernels import Format
 from slanglab.tensors.launch import (
     brought,
@@ -21,80 +20,30 @@ from slanglab.tensors.launch import (
     merged_together,
     placed,
     returned,
-    runs,
     uploaded,
 )
-from slanglab.tensors.layout import Axes, View
-from slanglab.tensors.records import BINS_MOST, Statistics
+from slanglab.tensors.layout import View
+from slanglab.tensors.records import Statistics
 
 __all__ = [
+    "WORDS",
     "Counted",
-    "Described",
     "Told",
-    "both",
-    "describe",
-    "described",
+    "combined",
     "histogram",
-    "parts",
+    "record_histogram",
+    "record_statistics",
     "statistics",
     "tell",
     "tell_histogram",
 ]
 
-# On a GPU: threads of a group, groups at most, and elements that a thread reads at a time where it can read several at once.
-# What the groups found of statistics comes back in one small read.
-_STATISTICS = (256, 528, 16)
-_HISTOGRAM = (256, 660, 16)
-_WORDS = 17  # of a group's partial result
+WORDS = 17
+"""Of a group's partial result in statistics."""
+
 _OWN = 256  # bins for which each thread of a software device has counters of its own
 _COUNTERS = 4096  # of a group on other devices
 _COPIES = 32  # sets of counters at most
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """How a pass over one view is divided, and how its elements are read."""
-
-    axes: Axes
-    groups: int
-    group: int
-    steps: dict[str, int]
-    macros: dict[str, int]
-    given: dict[str, Any]
-
-    @property
-    def threads(self) -> list[int]:
-        return [self.groups * self.group, 1, 1]
-
-
-def _plan(
-    device: Any, view: View, axes: Axes, flat: int, way: tuple[int, int, int], quads: bool = True
-) -> _Plan:
-    quads = quads and bool(flat) and _in_quads(device, view, axes)
-    software = is_software(device)
-    group, most, block = way
-    block = (16 if software else block) if quads else 8
-    groups, group, run = runs(device, axes.count, 0 if software else group, block, most)
-    given = {"layout": placed(device, axes, flat), "elements": view.storage}
-    if quads:
-        given["quads"] = view.storage
-    tiles = run // (group * block)
-    # What a GPU reads at one time lies together; a processor's threads go on where they were.
-    steps = {"tiles": tiles, "apart": tiles if software else 1, "step": 1 if software else groups}
-    return _Plan(
-        axes, groups, group, steps, {"GROUP": group, "BLOCK": block, "FLAT": flat, "QUADS": int(quads)}, given
-    )
-
-
-def _in_quads(device: Any, view: View, axes: Axes) -> bool:
-    """Whether the elements can be read sixteen bytes at a time."""
-    # Direct3D gives a buffer's elements the size that it was made with.
-    return (
-        view.form.name == "float32"
-        and axes.strides in ((1,), ())
-        and axes.base % 4 == 0
-        and device.info.type.name != "d3d12"
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,13 +65,13 @@ class Told:
     @property
     def words(self) -> int:
         """Words of `found` that are results."""
-        return self.groups * _WORDS
+        return self.groups * WORDS
 
     def made(self, words: NDArray[np.uint32]) -> Statistics:
         """Combine the groups' partial results, brought by other ways."""
         if self.found is None:
             return _NOTHING
-        return _combined(words.reshape(-1, _WORDS), self.form, self.count, self.times)
+        return combined(words.reshape(-1, WORDS), self.form, self.count, self.times)
 
 
 _NOTHING = Statistics(0, 0, 0, 0, 0, 0, None, None, None, None)
@@ -168,10 +117,10 @@ def tell(device: Any, view: View, over: View | None, encoder: Any) -> Told:
     if axes.count == 0 or times == 0:
         return Told(form, 0, times, 0, None)
     flat = flat_in_all(axes, second)
-    plan = _plan(device, view, axes, flat, _STATISTICS, over is None)
-    found = lent(device, plan.groups * _WORDS)
+    plan = division.planned(device, view, axes, flat, division.STATISTICS, over is None)
+    found = lent(device, plan.groups * WORDS)
     if over is None:
-        _tell(device, view, plan, found, command_encoder=encoder)
+        record_statistics(device, view, plan, found, command_encoder=encoder)
         return Told(form, axes.count, times, plan.groups, found)
     program = kernels.kernel(device, "statistics", "statistics", form, **plan.macros, RATIO=1)
     given = plan.given | {"second": placed(device, second, flat), "over": over.storage}
@@ -190,9 +139,15 @@ def tell(device: Any, view: View, over: View | None, encoder: Any) -> Told:
     return Told(form, axes.count, times, plan.groups, found)
 
 
-def _tell(
-    device: Any, view: View, plan: _Plan, found: Any, cleared: tuple[int, int] = (0, 0), **encoder: Any
+def record_statistics(
+    device: Any,
+    view: View,
+    plan: division.Plan,
+    found: Any,
+    cleared: tuple[int, int] = (0, 0),
+    **encoder: Any,
 ) -> None:
+    """Record the pass that makes statistics; it clears `cleared[1]` words from `cleared[0]` on, for a histogram that follows."""
     kernels.kernel(device, "statistics", "statistics", view.form, **plan.macros).dispatch(
         plan.threads,
         count=plan.axes.count,
@@ -206,7 +161,7 @@ def _tell(
     )
 
 
-def _combined(partials: NDArray[np.uint32], form: Format, count: int, times: int) -> Statistics:
+def combined(partials: NDArray[np.uint32], form: Format, count: int, times: int) -> Statistics:
     """Combine the groups' partial results in double precision."""
     finite, zeros, nan, positive, negative = (
         int(n) * times for n in partials[:, :5].sum(axis=0, dtype=np.int64)
@@ -263,8 +218,8 @@ def tell_histogram(device: Any, view: View, bins: Edges, encoder: Any) -> Counte
     real = np.float64 if view.form.wide else np.float32
     head = np.concatenate([keys.view(np.uint32), np.array(_proposal(bins, view.form), real).view(np.uint32)])
     found = uploaded(device, np.concatenate([head, np.zeros(used, np.uint32)]))
-    plan = _plan(device, view, axes, flat_in_all(axes), _HISTOGRAM)
-    _count(
+    plan = division.planned(device, view, axes, flat_in_all(axes), division.HISTOGRAM)
+    record_histogram(
         device,
         view,
         plan,
@@ -301,10 +256,10 @@ def _proposal(bins: Edges, form: Format) -> tuple[float, float, float, float]:
     return start, slope, per_threshold, min(margin, 1.0)
 
 
-def _count(
+def record_histogram(
     device: Any,
     view: View,
-    plan: _Plan,
+    plan: division.Plan,
     found: Any,
     used: int,
     unbounded: bool,
@@ -332,114 +287,3 @@ def _count(
         found=found,
         **encoder,
     )
-
-
-@dataclass(frozen=True, eq=False)
-class Described:
-    """Statistics and a linear histogram being made in one submit: what was recorded, until `read` brings it back."""
-
-    view: View
-    plan: _Plan
-    counting: _Plan
-    times: int
-    bins: int
-    found: Any
-
-    def parts(self) -> tuple[tuple[str, Callable[[Any], None]], ...]:
-        """Return what records each pass into an encoder."""
-        device, view, plan, bins, found = (
-            self.view.storage.device,
-            self.view,
-            self.plan,
-            self.bins,
-            self.found,
-        )
-        at = plan.groups * _WORDS
-        cleared = at + bins + 5, bins
-
-        def tell(encoder: Any) -> None:
-            _tell(device, view, plan, found, cleared, command_encoder=encoder)
-
-        def count(encoder: Any) -> None:
-            _count(
-                device,
-                view,
-                self.counting,
-                found,
-                bins,
-                False,
-                False,
-                at,
-                plan.groups,
-                command_encoder=encoder,
-            )
-
-        return ("statistics", tell), ("histogram", count)
-
-    def read(self) -> tuple[Statistics, Edges, NDArray[np.int64]]:
-        """Wait for the results, and return the statistics, the edges and the counts; once, since the buffer is used again."""
-        words = returned(self.found, self.plan.groups * _WORDS + 2 * self.bins + 5)
-        at, form = self.plan.groups * _WORDS, self.view.form
-        known = _combined(words[:at].reshape(-1, _WORDS), form, self.plan.axes.count, self.times)
-        lines = _lines(known, self.bins)
-        keys, _ = lines.keys(form)
-        if np.array_equal(keys, words[at : at + self.bins + 1]):
-            counts = words[at + self.bins + 5 : at + 2 * self.bins + 5].astype(np.int64) * self.times
-        else:  # the device rounds in a way of its own
-            counts = histogram(self.view.storage.device, self.view, lines)
-        return known, lines, counts
-
-
-def describe(device: Any, view: View, bins: int, encoder: Any) -> Described | None:
-    """Record statistics and a linear histogram over the finite extremes, or return None where that takes two submits."""
-    recorded = _described(device, view, bins)
-    if recorded is not None:
-        for _, record in recorded.parts():
-            record(encoder)
-    return recorded
-
-
-def parts(device: Any, view: View, bins: int) -> tuple[tuple[str, Callable[[Any], None]], ...]:
-    """Return the passes that `describe` records, by name, to time each; none where it takes two submits."""
-    recorded = _described(device, view, bins)
-    return () if recorded is None else recorded.parts()
-
-
-def _described(device: Any, view: View, bins: int) -> Described | None:
-    axes, times = view.all.unordered()
-    if axes.count == 0 or times == 0 or view.form.name != "float32" or not 1 <= bins <= BINS_MOST:
-        return None
-    if not kernels.has_wide(device):
-        return None
-    flat = flat_in_all(axes)
-    plan, counting = (_plan(device, view, axes, flat, way) for way in (_STATISTICS, _HISTOGRAM))
-    return Described(view, plan, counting, times, bins, lent(device, plan.groups * _WORDS + 2 * bins + 5))
-
-
-def both(
-    device: Any, value: View, gradient: View, bins: int
-) -> tuple[tuple[Statistics, Edges, NDArray[np.int64]], Statistics, Statistics]:
-    """Return what `described` does of a value, the statistics of its gradient and those of |gradient| / |value|."""
-    encoder = device.create_command_encoder()
-    recorded = describe(device, value, bins, encoder)
-    slope = tell(device, gradient, None, encoder)
-    ratio = tell(device, value, gradient, encoder)
-    device.submit_command_buffer(encoder.finish())
-    known = described(device, value, bins) if recorded is None else recorded.read()
-    return known, slope.read(), ratio.read()
-
-
-def described(device: Any, view: View, bins: int) -> tuple[Statistics, Edges, NDArray[np.int64]]:
-    """Return statistics, and the edges and counts of a linear histogram over the finite extremes."""
-    encoder = device.create_command_encoder()
-    recorded = describe(device, view, bins, encoder)
-    if recorded is not None:
-        device.submit_command_buffer(encoder.finish())
-        return recorded.read()
-    known = statistics(device, view)
-    lines = _lines(known, bins)
-    return known, lines, histogram(device, view, lines)
-
-
-def _lines(known: Statistics, bins: int) -> Edges:
-    return edges(None, None if known.minimum is None else (known.minimum, known.maximum), bins, "linear")

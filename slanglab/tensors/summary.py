@@ -18,6 +18,7 @@ from slanglab.errors import ArgumentError
 from slanglab.scalars import type_name
 from slanglab.tensors import host, layout, measures, passes, sources
 from slanglab.tensors.binning import Edges, edges
+from slanglab.tensors.described import both, described
 from slanglab.tensors.frames import Choice, Index, Window, choose
 from slanglab.tensors.layout import Axes, View
 from slanglab.tensors.records import Histogram, Picture, Scale, Statistics, Summary
@@ -302,7 +303,7 @@ def _summary(
     value, grad = values[""], grads.get("")
     slope = ratio = slope_histogram = None
     if isinstance(value, View) and isinstance(grad, View):
-        (known, lines, counts), slope, ratio = measures.both(value.storage.device, value, grad, bins)
+        (known, lines, counts), slope, ratio = both(value.storage.device, value, grad, bins)
         shown = Histogram(lines.values, counts, lines.scale, lines.threshold)
     else:
         known, shown = _described(value, bins)
@@ -335,7 +336,7 @@ def _statistics(source: Source) -> Statistics:
 def _described(source: Source, bins: int) -> tuple[Statistics, Histogram]:
     """Return the statistics, and a linear histogram over the finite extremes."""
     if isinstance(source, View):
-        known, lines, counts = measures.described(source.storage.device, source, bins)
+        known, lines, counts = described(source.storage.device, source, bins)
         return known, Histogram(lines.values, counts, lines.scale, lines.threshold)
     known = host.statistics(source)
     low, high = known.minimum, known.maximum

@@ -18,7 +18,7 @@ import numpy as np
 import slangpy as spy
 
 from slanglab import device as devices
-from slanglab.tensors import measures, sources
+from slanglab.tensors import described, division, sources
 from slanglab.tensors import summary as look
 
 
@@ -96,7 +96,7 @@ def device_time(device: Any, t: Any, repeats: int) -> None:
     """Print what a summary takes on the device, beside a copy of the tensor there: half of it is reading it once."""
     copy = device_copy(device, t)
     view = sources.source(t, None, False)
-    recorded = timed(device, lambda encoder: measures.describe(device, view, 64, encoder))
+    recorded = timed(device, lambda encoder: described.describe(device, view, 64, encoder))
     reading = copy / 2
     host = median(lambda: look.summary(t), repeats)
     gigabytes = t.storage.size / 1e6
@@ -105,7 +105,7 @@ def device_time(device: Any, t: Any, repeats: int) -> None:
         f"{recorded:.3f}: {recorded / reading:.2f} times reading once, {recorded / copy:.2f} times the copy; "
         f"with the host {host:.3f}: {host / reading:.2f} times"
     )
-    parts = measures.parts(device, view, 64)
+    parts = described.parts(device, view, 64)
     print(
         "  of it: " + ", ".join(f"{name} {timed(device, record):.3f}" for name, record in parts), flush=True
     )
@@ -114,16 +114,16 @@ def device_time(device: Any, t: Any, repeats: int) -> None:
 def sweep(device: Any, t: Any) -> None:
     """Print what each pass of a summary takes on the device with other numbers of threads and groups."""
     view = sources.source(t, None, False)
-    for number, name in enumerate(("_STATISTICS", "_HISTOGRAM")):
-        usual = getattr(measures, name)
+    for number, name in enumerate(("STATISTICS", "HISTOGRAM")):
+        usual = getattr(division, name)
         for threads in (128, 256, 512, 1024):
             for each, block in ((924, 16), (1024, 16), (1280, 16)):
                 way = (threads, 132 * each // threads, block)
-                setattr(measures, name, way)
-                took = timed(device, measures.parts(device, view, 64)[number][1])
-                whole = timed(device, lambda encoder: measures.describe(device, view, 64, encoder))
+                setattr(division, name, way)
+                took = timed(device, described.parts(device, view, 64)[number][1])
+                whole = timed(device, lambda encoder: described.describe(device, view, 64, encoder))
                 print(f"  {name} {way}: {took:.4f}, the whole {whole:.4f}", flush=True)
-        setattr(measures, name, usual)
+        setattr(division, name, usual)
 
 
 def compare(x: Any, t: Any, repeats: int) -> None:
