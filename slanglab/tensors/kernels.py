@@ -178,6 +178,7 @@ def _compiled(device: Any, file: str, entry: str, form: Format, macros: dict[str
         "RATIO": 0,
         "TEAM": 1,
         "QUADS": 0,
+        "BLOCK": 8,
         **macros,
     }
     text = "".join(f"#define {name} {value}\n" for name, value in defined.items())

@@ -13,7 +13,7 @@ from tensor_cases import Case, case, numbers, upload
 from tensor_checks import check_picture, check_statistics, exact, reference_counts, view_of
 
 from slanglab.device import is_software
-from slanglab.tensors import kernels, measures
+from slanglab.tensors import described, kernels, measures
 from slanglab.tensors.binning import Edges
 from slanglab.tensors.summary import nonfinite, picture, statistics, summary
 from slanglab.widgets.inspector import inspect
@@ -109,7 +109,7 @@ def test_a_device_that_rounds_in_its_own_way(device: Any, seed: int, monkeypatch
     wanted = summary(t, bins=30).histogram
     other = Edges(float(x.min()) - 0.25, float(x.max()) + 0.125, 30, "linear")
     with monkeypatch.context() as patch:
-        patch.setattr(measures, "_lines", lambda known, bins: other)
+        patch.setattr(described, "_lines", lambda known, bins: other)
         found = summary(t, bins=30).histogram
     assert found is not None
     assert found.counts.tolist() == reference_counts(x, other.values)
