@@ -82,12 +82,13 @@ def glyph(name: str) -> str:
 
 
 def colormap(name: str, dark: bool = False) -> NDArray[np.uint8]:
-    """Return a colour map as sRGB, interpolated linearly between its 17 stops.
+    """Return a colour map as sRGB, interpolated linearly between its stops.
 
     Parameters
     ----------
-    name : {"tide", "poles"}
-        "tide" for values, dark is low; "poles" for gradients, the middle is zero and has the colour of the page.
+    name : {"tide", "poles", "greys"}
+        "tide" for values, dark is low; "poles" for gradients, the middle is zero and has the colour of the page; "greys" for values under
+        the colours of their gradient.
     dark : bool
         For a dark page; "tide" is the same on both.
 
@@ -100,9 +101,9 @@ def colormap(name: str, dark: bool = False) -> NDArray[np.uint8]:
     ValueError
         For another name.
     """
-    if name not in ("tide", "poles"):
-        raise ValueError(f"no colour map is called {name!r}: there are 'tide' and 'poles'")
-    stops = tokens()["maps"]["poles-dark" if name == "poles" and dark else name]
+    if name not in ("tide", "poles", "greys"):
+        raise ValueError(f"no colour map is called {name!r}: there are 'tide', 'poles' and 'greys'")
+    stops = tokens()["maps"][f"{name}-dark" if name != "tide" and dark else name]
     rgb = np.array([[int(stop[i : i + 2], 16) for i in (1, 3, 5)] for stop in stops], dtype=np.float64)
     at = np.linspace(0.0, len(stops) - 1, 256)
     columns = [np.interp(at, np.arange(len(stops)), rgb[:, k]) for k in range(3)]

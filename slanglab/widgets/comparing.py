@@ -207,8 +207,14 @@ class Comparing(Serving):
             return other, other_to_numpy
         return f"({name}{to_numpy} - {other}{other_to_numpy})", ""
 
-    def svg(self) -> str:
-        """Return what is on the screen as SVG: pictures with their axes, marks and colour bars, and the statistics."""
+    def svg(self, overlaid: bool = False) -> str:
+        """Return what is on the screen as SVG: pictures with their axes, marks and colour bars, and the statistics.
+
+        Parameters
+        ----------
+        overlaid : bool
+            Lay the gradient over the value, which is grey then, where both are pictures.
+        """
         if self._pictures is None:
             raise SlangLabError("There is no picture to save.", hint="this tensor is shown as text: w.text")
         pictures = self._pictures
@@ -228,19 +234,22 @@ class Comparing(Serving):
             spreads=found,
             signed=self._what == "difference",
             by=self._shown.by,
+            overlaid=overlaid,
         )
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, overlaid: bool = False) -> None:
         """Write what is on the screen to a file.
 
         Parameters
         ----------
         path : str or Path
             Ends in `.svg`, or in `.png` for the picture without axes.
+        overlaid : bool
+            As for `svg`, for such a file.
         """
         path = Path(path)
         if path.suffix == ".svg":
-            path.write_text(self.svg(), encoding="utf-8")
+            path.write_text(self.svg(overlaid), encoding="utf-8")
         elif path.suffix == ".png" and self.png is not None:
             path.write_bytes(self.png)
         else:
@@ -263,6 +272,6 @@ class Comparing(Serving):
     def _serve_pin(self, _content: Mapping[str, Any]) -> None:
         self._try(self.pin)
 
-    def _serve_save(self, _content: Mapping[str, Any]) -> None:
+    def _serve_save(self, content: Mapping[str, Any]) -> None:
         """Answer with the picture on the screen as SVG, of which the browser makes a PNG too."""
-        self._try(lambda: self.tell("saved", {"svg": self.svg()}))
+        self._try(lambda: self.tell("saved", {"svg": self.svg(content.get("overlaid") is True)}))

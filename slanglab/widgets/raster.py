@@ -54,14 +54,14 @@ def png(pixels: NDArray[np.uint8], palette: NDArray[np.uint8] | None = None) -> 
     Parameters
     ----------
     pixels : ndarray of uint8
-        sRGB of shape (height, width, 3), or indices of shape (height, width) into `palette`.
+        sRGB of shape (height, width, 3), with opacity of shape (height, width, 4), or indices of shape (height, width) into `palette`.
     palette : ndarray of uint8, shape (n, 3), optional
         n is 256 at most.
 
     Source: Portable Network Graphics Specification (Third Edition), W3C, 2023.
     """
     height, width = pixels.shape[:2]
-    kind = 2 if palette is None else 3
+    kind = 3 if palette is not None else 6 if pixels.shape[2] == 4 else 2
     rows = np.zeros((height, 1 + pixels[0].size), np.uint8)
     rows[:, 1:] = pixels.reshape(height, -1)
     chunks = [(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0))]
@@ -82,7 +82,7 @@ def written(image: Image) -> bytes:
     Parameters
     ----------
     image : ndarray of uint8
-        sRGB of shape (height, width, 3), or indices of shape (height, width) into `palette()`.
+        sRGB of shape (height, width, 3), with opacity of shape (height, width, 4), or indices of shape (height, width) into `palette()`.
     """
     if image.ndim == 2:
         return png(image, palette())

@@ -9,6 +9,7 @@ import base64
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,7 @@ __all__ = ["tensor_svg"]
 _WIDTH = 860
 _MARGIN = 12
 _GAP = 20
+_TABLE = 700  # width of the statistics
 _LEFT = 40
 _TALLEST = 420
 _MARKS = 400
@@ -45,6 +47,7 @@ def tensor_svg(
     spreads: Mapping[str, Spread | None],
     signed: bool = False,
     by: str = "mean",
+    overlaid: bool = False,
 ) -> str:
     """Return an SVG document.
 
@@ -62,6 +65,8 @@ def tensor_svg(
         The values are differences: zero is the middle of their colours.
     by : {'mean', 'max'}
         Which of a texel's numbers is drawn.
+    overlaid : bool
+        Lay the gradient over the value, in grey, instead of beside it; curves stay as they are.
     """
     parts = [_text(0, 16, title or dtype_name(summary.dtype), 13, weight=600, family=_MONO)]
     facts = f"{look.shape(summary.shape)}  {dtype_name(summary.dtype)}  {summary.device}"
@@ -70,7 +75,9 @@ def tensor_svg(
     known = {"value": (value, summary.value), "gradient": (gradient, summary.gradient)}
     panels = [(kind, p, s) for kind, (p, s) in known.items() if p is not None]
     line = len(summary.shape) == 1 and value.mean.shape[0] == 1
+    overlaid = overlaid and gradient is not None and not line
     bottom = top
+    under: _Drawn | None = None
     for at, (kind, picture, statistics) in enumerate(panels):
         centred = kind == "gradient" or signed
         usual = ("symlog", "99.9") if centred and not line else ("linear", "data")
@@ -82,12 +89,16 @@ def tensor_svg(
             bottom = _curve(parts, bottom, kind, numbers, picture, drawn_on, centred)
             continue
         width = (_WIDTH - _GAP) / 2
-        x = at * (width + _GAP)
-        image = kind == "value" and not signed and is_image(summary, picture)
-        colors = picture.colors if image else None
-        bottom = max(bottom, _panel(parts, x, top, width, kind, numbers, picture, drawn_on, centred, colors))
+        image = kind == "value" and not signed and not overlaid and is_image(summary, picture)
+        drawn = _Drawn(kind, numbers, picture, drawn_on, centred, picture.colors if image else None)
+        if not overlaid:
+            bottom = max(bottom, _panel(parts, at * (width + _GAP), top, width, drawn))
+        elif under is None:
+            under = drawn
+        else:
+            bottom = _panel(parts, 0, top, width, under, drawn)
     bottom = _table(parts, bottom + 18, [(kind, s) for kind, _, s in panels if s is not None])
-    width = _WIDTH if line or len(panels) == 2 else max((_WIDTH - _GAP) / 2, 560)
+    width = _WIDTH if line or (len(panels) == 2 and not overlaid) else _TABLE
     size = f"{width + 2 * _MARGIN:g}", f"{bottom + 2 * _MARGIN:g}"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{size[0]}" height="{size[1]}" '
@@ -137,45 +148,58 @@ def _head(parts: list[str], x: float, y: float, kind: str) -> None:
     parts.append(_text(x + 15, y, kind, 13, weight=600))
 
 
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """One picture, and how its numbers become colours."""
+
+    kind: str
+    numbers: NDArray[np.float32]
+    picture: Picture
+    on: Scale
+    centred: bool
+    colors: NDArray[np.float32] | None
+
+    def texels(self, name: str) -> NDArray[np.uint8]:
+        """Return the texels as sRGB."""
+        if self.colors is not None:
+            return srgb(self.colors)
+        t = self.on.to(self.numbers)
+        index = np.rint(np.clip(np.where(np.isfinite(t), t, 0), 0, 1) * 255).astype(np.intp)
+        wash = [int(_color("wash2")[k : k + 2], 16) for k in (1, 3, 5)]
+        return np.where(np.isfinite(t)[..., None], look.colormap(name)[index], wash).astype(np.uint8)
+
+    def over(self) -> NDArray[np.uint8]:
+        """Return the texels with an opacity: what lies under them is seen where they are near the middle."""
+        t = self.on.to(self.numbers)
+        seen = np.clip(np.abs(2 * np.where(np.isfinite(t), t, 0.5) - 1) * 1.25, 0, 1)
+        opacity = np.rint(seen * 255).astype(np.uint8)
+        return np.concatenate([self.texels(self.map), opacity[..., None]], axis=-1)
+
+    @property
+    def map(self) -> str:
+        return "poles" if self.centred else "tide"
+
+
 def _panel(
-    parts: list[str],
-    x: float,
-    y: float,
-    width: float,
-    kind: str,
-    numbers: NDArray[np.float32],
-    picture: Picture,
-    drawn_on: Scale,
-    centred: bool,
-    colors: NDArray[np.float32] | None,
+    parts: list[str], x: float, y: float, width: float, drawn: _Drawn, over: _Drawn | None = None
 ) -> float:
-    """Draw one picture with its axes and its colour bar; return where it ends."""
-    _head(parts, x, y + 10, kind)
+    """Draw one picture, or one over another, with its axes and its colour bars; return where it ends."""
+    _head(parts, x, y + 10, drawn.kind)
+    if over is not None:
+        parts.append(_text(x + 58, y + 10, "in grey, under its gradient", 12, color="ink2"))
     top, left = y + 18, x + _LEFT
-    row0, row1, column0, column1 = picture.window
+    row0, row1, column0, column1 = drawn.picture.window
     rows, columns = row1 - row0, column1 - column0
     wide = width - _LEFT
     high = min(max(wide * rows / columns, 24.0), float(_TALLEST))
-    name = "poles" if centred else "tide"
-    t = drawn_on.to(numbers)
-    if colors is not None:
-        texels = srgb(colors)
-    else:
-        index = np.rint(np.clip(np.where(np.isfinite(t), t, 0), 0, 1) * 255).astype(np.intp)
-        wash = [int(_color("wash2")[k : k + 2], 16) for k in (1, 3, 5)]
-        texels = np.where(np.isfinite(t)[..., None], look.colormap(name)[index], wash).astype(np.uint8)
-    data = base64.b64encode(png(texels)).decode("ascii")
-    # The last block may reach over the edge of the window: only its part inside is seen.
-    full = (
-        texels.shape[1] * picture.block[1] * wide / columns,
-        texels.shape[0] * picture.block[0] * high / rows,
-    )
-    parts.append(
-        f'<svg x="{left:.1f}" y="{top:.1f}" width="{wide:.1f}" height="{high:.1f}">'
-        f'<image width="{full[0]:.2f}" height="{full[1]:.2f}" preserveAspectRatio="none" '
-        f'style="image-rendering:pixelated" href="data:image/png;base64,{data}"/></svg>'
-    )
-    _marks(parts, picture, left, top, wide / columns, high / rows)
+    name = drawn.map if over is None else "greys"
+    images = _image(drawn.texels(name), drawn.picture, wide / columns, high / rows)
+    if over is not None:
+        images += _image(over.over(), over.picture, wide / columns, high / rows)
+    parts.append(f'<svg x="{left:.1f}" y="{top:.1f}" width="{wide:.1f}" height="{high:.1f}">{images}</svg>')
+    for one in (drawn, over):
+        if one is not None:
+            _marks(parts, one.picture, left, top, wide / columns, high / rows)
     for at in _places(column0, column1, 5):
         at_x = left + (at - column0 + 0.5) * wide / columns
         parts.append(_text(at_x, top + high + 15, str(at), 11, color="ink2", anchor="middle"))
@@ -183,27 +207,45 @@ def _panel(
         at_y = top + (at - row0 + 0.5) * high / rows
         parts.append(_text(left - 6, max(at_y + 4, top + 9), str(at), 11, color="ink2", anchor="end"))
     end = top + high + 22
-    if colors is not None:
-        return end
+    if drawn.colors is None:
+        end = _bar(parts, left, end, wide, name, drawn)
+    if over is not None:
+        _head(parts, x, end + 22, over.kind)
+        end = _bar(parts, left, end + 32, wide, over.map, over)
+    return end
+
+
+def _image(texels: NDArray[np.uint8], picture: Picture, dx: float, dy: float) -> str:
+    """Return texels as an embedded PNG, for elements of `dx` x `dy`. The last block may reach over the edge: it is cut there."""
+    data = base64.b64encode(png(texels)).decode("ascii")
+    width, height = texels.shape[1] * picture.block[1] * dx, texels.shape[0] * picture.block[0] * dy
+    return (
+        f'<image width="{width:.2f}" height="{height:.2f}" preserveAspectRatio="none" '
+        f'style="image-rendering:pixelated" href="data:image/png;base64,{data}"/>'
+    )
+
+
+def _bar(parts: list[str], left: float, y: float, wide: float, name: str, drawn: _Drawn) -> float:
+    """Draw a colour bar with its numbers; return where it ends."""
     stops = "".join(
         f'<stop offset="{k / 16:.4f}" stop-color="rgb({",".join(str(c) for c in look.colormap(name)[round(k * 255 / 16)])})"/>'
         for k in range(17)
     )
-    parts.append(f'<linearGradient id="{kind}">{stops}</linearGradient>')
+    parts.append(f'<linearGradient id="{drawn.kind}">{stops}</linearGradient>')
     parts.append(
-        f'<rect x="{left + 0.5:.1f}" y="{end + 0.5:.1f}" width="{wide - 1:.1f}" height="7" '
-        f'fill="url(#{kind})" stroke="{_color("line")}"/>'
+        f'<rect x="{left + 0.5:.1f}" y="{y + 0.5:.1f}" width="{wide - 1:.1f}" height="7" '
+        f'fill="url(#{drawn.kind})" stroke="{_color("line")}"/>'
     )
     last = -np.inf
-    for tick in drawn_on.ticks:
-        at_x = left + float(drawn_on.to(tick)) * wide
+    for tick in drawn.on.ticks:
+        at_x = left + float(drawn.on.to(tick)) * wide
         label = _short(tick)
         room = 6.5 * len(label)
         at_x = min(max(at_x, left + room / 2), left + wide - room / 2)
         if at_x - room / 2 > last + 6:
-            parts.append(_text(at_x, end + 20, label, 11, color="ink2", anchor="middle"))
+            parts.append(_text(at_x, y + 20, label, 11, color="ink2", anchor="middle"))
             last = at_x + room / 2
-    return end + 24
+    return y + 24
 
 
 def _marks(parts: list[str], picture: Picture, left: float, top: float, dx: float, dy: float) -> None:

@@ -272,6 +272,14 @@ def test_what_is_on_the_screen_is_saved(view, tmp_path):
         waited.value.save_as(path)
         assert waited.value.suggested_filename == f"t.{name.lower()}"
         assert path.read_bytes().startswith(start)
+    assert "in grey" not in (tmp_path / "SVG").read_text(encoding="utf-8")
+    press(inspector, "overlaid", ".tools")
+    press(inspector, "save", ".tools")
+    with notebook.page.expect_download() as waited:
+        press(inspector, "SVG", ".menu")
+    waited.value.save_as(tmp_path / "over")
+    assert "in grey, under its gradient" in (tmp_path / "over").read_text(encoding="utf-8")
+    press(inspector, "overlaid", ".tools")
 
 
 def test_tables_of_tensors(server, open_notebook):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from test_inspector import View
+from test_static import decode
 
 from slanglab.errors import ArgumentError, SlangLabError
 from slanglab.tensors import writes
@@ -186,6 +188,52 @@ def test_the_drawing_is_an_svg_without_anything_foreign(
     assert (tmp_path / "x.png").read_bytes()[:4] == b"\x89PNG"
     with pytest.raises(ArgumentError, match=r"png or \.svg"):
         inspector.save(tmp_path / "x.jpg")
+
+
+def _embedded(root: ET.Element) -> list[list[Any]]:
+    """Return the texels of each picture of a drawing, as many as lie over one another."""
+    pictures = [[i.get("href", "") for i in e if i.tag.endswith("image")] for e in root.iter()]
+    return [[decode(base64.b64decode(h.partition(",")[2])) for h in some] for some in pictures if some]
+
+
+def test_a_gradient_over_its_value_is_drawn_as_on_the_screen(
+    rng: np.random.Generator, tmp_path: Path
+) -> None:
+    value, gradient = rng.normal(size=(2, 20, 30)).astype(np.float32)
+    gradient[3, 4], value[5, 6] = np.nan, np.inf
+    inspector = inspect(Arrays(value, gradient), "t")
+    beside = ET.fromstring(inspector.svg())
+    assert [len(some) for some in _embedded(beside)] == [1, 1]
+    view = View(inspector)
+    choice = {"scale": "linear", "range": "typed", "lo": -2.0, "hi": 2.0}
+    view.say(kind="state", window=None, value=choice, gradient=choice)
+    (answer,) = view.say(kind="save", format="svg", overlaid=True)
+    root = ET.fromstring(answer["meta"]["svg"])
+    ((under, over),) = _embedded(root)
+    known = np.isfinite(value)
+    assert (np.ptp(under[known].astype(int), axis=-1) == 0).all(), "the value is grey"
+    lightness = np.clip((value[known].astype(np.float64) + 2) / 4, 0, 1)
+    assert np.abs(under[known][:, 0] - (0x7C + lightness * (0xF4 - 0x7C))).max() <= 1
+    wide = np.where(np.isfinite(gradient), gradient, 0).astype(np.float64)
+    opacity = np.clip(np.abs(wide) / 2 * 1.25, 0, 1) * 255
+    assert np.abs(over[..., 3] - opacity).max() <= 1
+    seen = np.isfinite(gradient) & (np.abs(gradient) > 0.5)
+    bluish = over[..., 2].astype(int) - over[..., 0]
+    assert ((bluish > 0) == (gradient < 0))[seen].all(), "blue below zero, orange above"
+    marks = [e for e in root.iter() if e.tag.endswith("path") and e.get("stroke-width") == "2"]
+    assert len(marks) == 2
+    assert (
+        max(float(e.get("x", 0)) for e in root.iter() if e.tag.endswith("text"))
+        < float(root.get("width", 0)) - 12
+    )
+    words = [e.text for e in root.iter() if e.tag.endswith("text")]
+    assert "in grey, under its gradient" in words
+    assert words.index("value") < words.index("gradient")
+    inspector.save(tmp_path / "over.svg", overlaid=True)
+    assert (tmp_path / "over.svg").read_text(encoding="utf-8") == answer["meta"]["svg"]
+    # Where there is nothing to lay over, it is drawn as ever.
+    for alone in (inspect(value), inspect(Arrays(value[0], gradient[0]))):
+        assert alone.svg(overlaid=True) == alone.svg()
 
 
 def test_without_a_picture_there_is_nothing_to_draw() -> None:

@@ -160,7 +160,7 @@ def test_colormap_goes_through_its_stops(name, dark, stops):
 
 
 def test_colormap_refuses_other_names():
-    with pytest.raises(ValueError, match="'tide' and 'poles'"):
+    with pytest.raises(ValueError, match="'tide', 'poles' and 'greys'"):
         look.colormap("viridis")
 
 

@@ -34,11 +34,11 @@ def decode(data: bytes) -> NDArray[np.uint8]:
     width, height, depth, color, *rest = struct.unpack(">IIBBBBB", chunks[0][1])
     assert (depth, rest) == (8, [0, 0, 0])
     rows = np.frombuffer(zlib.decompress(b"".join(b for k, b in chunks if k == b"IDAT")), np.uint8)
-    samples = 3 if color == 2 else 1
+    samples = {2: 3, 3: 1, 6: 4}[color]
     rows = rows.reshape(height, 1 + width * samples)
     assert not rows[:, 0].any()
     pixels = rows[:, 1:].reshape(height, width, samples)
-    if color == 2:
+    if color != 3:
         return pixels
     palette = np.frombuffer(dict(chunks)[b"PLTE"], np.uint8).reshape(-1, 3)
     return palette[pixels[..., 0]]
@@ -75,6 +75,8 @@ def nearest(colors: NDArray[np.uint8], map_name: str) -> NDArray[np.float64]:
 def test_png_reads_back(rng: np.random.Generator) -> None:
     image = rng.integers(0, 256, (7, 11, 3), dtype=np.uint8)
     assert (decode(png(image)) == image).all()
+    clear = rng.integers(0, 256, (6, 4, 4), dtype=np.uint8)
+    assert (decode(png(clear)) == clear).all()
     palette = rng.integers(0, 256, (200, 3), dtype=np.uint8)
     index = rng.integers(0, 200, (5, 9), dtype=np.uint8)
     assert (decode(png(index, palette)) == palette[index]).all()

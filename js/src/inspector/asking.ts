@@ -98,8 +98,8 @@ export class Asking {
     this.send("show", { what });
   }
 
-  save(format: Format): void {
-    this.send("save", { format });
+  save(format: Format, overlaid: boolean): void {
+    this.send("save", { format, overlaid });
   }
 
   /** An answer of a kind came, or none will. */

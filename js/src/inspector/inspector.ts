@@ -122,7 +122,7 @@ export class Inspector implements Actions {
       compare: (what) => this.ask.show(what),
       save: (format) => {
         this.format = format;
-        this.ask.save(format);
+        this.ask.save(format, this.store.overlaid);
       },
     });
   }

@@ -33,12 +33,5 @@ export const tide = (): Lut => map("tide");
 /** Blue to orange, for gradients: zero has the colour of the page. */
 export const poles = (theme: Theme): Lut => map(theme === "dark" ? "poles-dark" : "poles");
 
-const GREYS = { light: ["#7c7c7c", "#f4f4f4"], dark: ["#161616", "#868686"] } as const;
-const grey = new Map<Theme, Lut>();
-
 /** Greys, for values that lie under the colours of their gradient: on the side of the page that leaves room for these. */
-export function greys(theme: Theme): Lut {
-  const found = grey.get(theme) ?? lut(GREYS[theme]);
-  grey.set(theme, found);
-  return found;
-}
+export const greys = (theme: Theme): Lut => map(theme === "dark" ? "greys-dark" : "greys");
