@@ -331,3 +331,37 @@ last = frames[(k - 1) % 8]"""
     assert abs(maximum) < 1e-5
     (shown,) = (o for o in notebook.outputs(1) if "data" in o)
     assert base64.b64decode(shown["data"]["image/png"])[:4] == b"\x89PNG"
+
+
+def test_a_brush_marks_a_part_of_a_curve(lab_server, open_notebook):
+    made = "l = sl.tensor(np.linspace(0, 1, 500, dtype=np.float32), grad=True)\nsl.inspect(l, 'l')"
+    notebook = open_notebook(lab_server, [LOAD, made, "sl.inspect(sl.linspace(0, 1, 20), 'few')"])
+    notebook.run_all()
+    few = notebook.output_area(2).locator(".sl.inspector")
+    expect(few.locator(".curves select")).to_be_visible()
+    expect(few.locator(".hist canvas")).to_be_hidden()
+    inspector = notebook.output_area(1).locator(".sl.inspector")
+    canvas = inspector.locator(".pic canvas").first
+    bars = inspector.locator(".hist canvas")
+    expect(bars).to_have_count(2)
+    wide = canvas.evaluate("c => c.clientWidth")
+    seen = lambda: len(  # noqa: E731
+        canvas.evaluate("(c, [f, a, b]) => eval(f)([c, a, b])", [HEIGHTS, 60, wide - 60])
+    )
+    whole = seen()
+    assert whole > 20
+    bars.first.scroll_into_view_if_needed()
+    box = bars.first.bounding_box()
+    mouse = notebook.page.mouse
+    left, width = box["x"] + 40, box["width"] - 40
+    mouse.move(left + 0.5 * width, box["y"] + 20)
+    mouse.down()
+    mouse.move(left + 0.75 * width, box["y"] + 20, steps=3)
+    mouse.up()
+    said = inspector.locator(".marking")
+    expect(said).to_contain_text(re.compile(r"marked: 12\d of 500 elements with value from 0\.\d+ to 0\.\d+"))
+    # A quarter of the straight line is in full, the rest is pale.
+    assert abs(seen() - whole / 4) <= 3
+    bars.first.click(position={"x": 50, "y": 20})
+    expect(said).to_be_hidden()
+    assert seen() == whole

@@ -74,6 +74,11 @@ export class Bars {
     return this.scale !== null && this.histogram !== null;
   }
 
+  /** Whether there are too few elements for a histogram, or none has come yet. */
+  get empty(): boolean {
+    return this.histogram === null;
+  }
+
   private get histogram() {
     const { store, kind } = this;
     return (store.info[kind]?.count ?? 0) < SAMPLE ? null : store.histograms[kind];

@@ -8,7 +8,8 @@ import { type Layer, type Texel, worst } from "./data.ts";
 import { labels } from "./histogram.ts";
 import { mark, Thinner } from "./marks.ts";
 
-const LEFT = 40;
+/** Room for the numbers of the y axis. */
+export const LEFT = 40;
 const RIGHT = 6;
 const VALUE = 112;
 const GRADIENT = 84;
@@ -99,11 +100,14 @@ export function drawCurves(
   gradient: Layer | null,
   range: (kind: "value" | "gradient") => [number, number],
   token: Token,
+  faded: ((texel: number) => boolean) | null,
 ): void {
   const c = prepare(canvas, curve.width, curve.height);
   grid(c, curve, curve.value, range("value"), 3, token);
-  within(c, curve, curve.value.top, curve.value.height, () =>
-    trace(c, curve, curve.value, value, token("value"), 2, token, null),
+  brushed(c, curve, value, faded, (alpha) =>
+    within(c, curve, curve.value.top, curve.value.height, () =>
+      trace(c, curve, curve.value, value, token("value"), 2, token, null, alpha),
+    ),
   );
   const thin = new Thinner();
   marks(c, curve, curve.value, value, token, thin);
@@ -113,12 +117,15 @@ export function drawCurves(
     const zero = Math.round(p.y(0));
     c.fillStyle = token("edge");
     c.fillRect(LEFT, zero, curve.width - LEFT - RIGHT, 1);
-    for (const [key, top, bottom] of [
-      ["pos", p.top, p.y(0)],
-      ["neg", p.y(0), p.top + p.height],
-    ] as const) {
-      within(c, curve, top, bottom - top, () => trace(c, curve, p, gradient, token(key), 1.5, token, 0));
-    }
+    brushed(c, curve, gradient, faded, (alpha) => {
+      for (const [key, top, bottom] of [
+        ["pos", p.top, p.y(0)],
+        ["neg", p.y(0), p.top + p.height],
+      ] as const)
+        within(c, curve, top, bottom - top, () =>
+          trace(c, curve, p, gradient, token(key), 1.5, token, 0, alpha),
+        );
+    });
     marks(c, curve, p, gradient, token, thin);
   }
   // Words on the marks, on a halo so that a curve behind them does not cut them.
@@ -135,6 +142,37 @@ export function drawCurves(
     c.fillStyle = colour;
     c.fillText(name, LEFT + 6, top + 1);
   }
+}
+
+/** What is left of a curve where the brush does not mark it. */
+const FADED = 0.16;
+
+/** Draw a curve; with a brush pale, and in full where texels are marked. */
+function brushed(
+  c: CanvasRenderingContext2D,
+  curve: Curve,
+  layer: Layer,
+  faded: ((texel: number) => boolean) | null,
+  draw: (alpha: number) => void,
+): void {
+  if (!faded) {
+    draw(1);
+    return;
+  }
+  const half = curve.n > 1 ? (curve.x(1) - curve.x(0)) / 2 : curve.width;
+  const marked = new Path2D();
+  for (let i = 0; i < layer.cols; i++) {
+    if (faded(i)) continue;
+    const first = layer.window.col + i * layer.block[1];
+    const last = Math.min(first + layer.block[1], layer.window.col + layer.window.cols) - 1;
+    const left = curve.x(first) - half;
+    marked.rect(left, 0, curve.x(last) + half - left, curve.height);
+  }
+  draw(FADED);
+  c.save();
+  c.clip(marked);
+  draw(1);
+  c.restore();
 }
 
 /** Draw in a strip only: numbers out of range leave the pane. */
@@ -190,6 +228,7 @@ function trace(
   width: number,
   token: Token,
   fillTo: number | null,
+  alpha: number,
 ): void {
   const line = new Path2D();
   const area = new Path2D();
@@ -219,9 +258,9 @@ function trace(
   }
   finish();
   c.fillStyle = colour;
-  c.globalAlpha = 0.2;
+  c.globalAlpha = 0.2 * alpha;
   c.fill(area);
-  c.globalAlpha = 1;
+  c.globalAlpha = alpha;
   c.strokeStyle = colour;
   c.lineWidth = width;
   c.lineJoin = "round";
@@ -238,6 +277,7 @@ function trace(
       c.fill();
     }
   }
+  c.globalAlpha = 1;
 }
 
 function marks(

@@ -1,16 +1,30 @@
 // A tensor of one axis: curves of value and gradient under one crosshair.
 
-import { type Scale, symlogBetween } from "../lib/colormap.ts";
+import { lut, type Scale, symlogBetween } from "../lib/colormap.ts";
 import { chip, h, onceAFrame } from "../lib/dom.ts";
 import { palette } from "../lib/theme.ts";
 import { clamp } from "../lib/view.ts";
+import { Bars } from "./bars.ts";
 import { Card } from "./card.ts";
-import { type Curve, drawCursor, drawCurves, indexAt, layout } from "./curve.ts";
+import { type Curve, drawCursor, drawCurves, indexAt, LEFT, layout } from "./curve.ts";
 import { handleKey } from "./keys.ts";
 import type { Look } from "./picture.ts";
 import { Scales } from "./scales.ts";
 import { KINDS, type Kind, type Store } from "./store.ts";
 import type { Actions, View } from "./view.ts";
+
+/** A pane's histogram needs no more than this. */
+const WIDEST = 560;
+const NARROW = 620;
+const GAP = 20;
+
+/** What stands under the curves for each of them. */
+interface Part {
+  kind: Kind;
+  bars: Bars;
+  scales: Scales;
+  el: HTMLElement;
+}
 
 export class CurveView implements View {
   readonly el: HTMLElement;
@@ -18,8 +32,11 @@ export class CurveView implements View {
   private readonly axes = h("canvas", { tabindex: 0, role: "img", "data-lm-suppress-shortcuts": "true" });
   private readonly pic = h("div", { class: "pic" }, this.data, this.axes);
   private readonly card: Card;
-  private readonly scales: Scales[];
+  private readonly parts: readonly Part[];
+  private readonly under: HTMLElement;
   private curve: Curve | null = null;
+  /** Width of a histogram. */
+  private wide = 1;
   private here = false;
   private token: Look["token"];
   private readonly moved = onceAFrame(() => this.drawCursor());
@@ -31,14 +48,14 @@ export class CurveView implements View {
   ) {
     this.card = new Card(store);
     this.token = palette(store.root);
-    const kinds = KINDS.filter((kind) => store.has(kind));
-    this.scales = kinds.map((kind) => new Scales(kind, store, () => act.rescaled()));
-    const controls = this.scales.map(({ el }, i) => {
-      const kind = kinds[i] ?? "value";
-      el.prepend(h("b", {}, chip(kind), kind));
-      return el;
+    this.parts = KINDS.filter((kind) => store.has(kind)).map((kind) => {
+      const bars = new Bars(kind, store, act, signal);
+      const scales = new Scales(kind, store, () => act.rescaled());
+      const title = h("div", { class: "title" }, h("b", {}, chip(kind), kind));
+      return { kind, bars, scales, el: h("div", { class: "pane" }, title, bars.el, scales.el) };
     });
-    this.el = h("div", {}, this.pic, h("div", { class: "curves" }, ...controls));
+    this.under = h("div", { class: "pair curves" }, ...this.parts.map(({ el }) => el));
+    this.el = h("div", {}, this.pic, this.under);
     const { axes } = this;
     const move = (e: PointerEvent): void => {
       this.here = true;
@@ -103,7 +120,10 @@ export class CurveView implements View {
       const most = Math.max(Math.abs(lo), Math.abs(hi)) || 1;
       return [-most, most];
     };
-    drawCurves(this.data, this.curve, value, gradient, range, this.token);
+    drawCurves(this.data, this.curve, value, gradient, range, this.token, store.faded(0));
+    const two = this.parts.length === 2 && width >= NARROW;
+    this.under.classList.toggle("one", !two);
+    this.wide = two ? Math.floor((width - GAP) / 2) : Math.min(width, WIDEST);
     const bad = [store.info.value?.nan, store.info.gradient?.nan].map((n) => n ?? 0);
     this.axes.setAttribute(
       "aria-label",
@@ -113,8 +133,15 @@ export class CurveView implements View {
     this.drawCursor();
   }
 
+  /** A curve of values has one colour, so its scale has too. */
+  private look(kind: Kind): Look {
+    const look = this.store.look(kind, this.token);
+    const colour = this.token("value");
+    return kind === "value" ? { ...look, map: lut([colour, colour]), image: false } : look;
+  }
+
   showChoices(): void {
-    for (const scales of this.scales) scales.show();
+    for (const { scales } of this.parts) scales.show();
   }
 
   drawCursor(): void {
@@ -127,6 +154,11 @@ export class CurveView implements View {
     };
     const here = { value: read("value"), gradient: read("gradient") };
     drawCursor(this.axes, curve, cursor?.col ?? null, here, this.token);
+    for (const { kind, bars } of this.parts) {
+      // Without a histogram its axis says nothing that the curve's doesn't.
+      bars.el.hidden = bars.empty;
+      bars.draw(this.wide, LEFT, this.look(kind), cursor && store.has(kind) ? here[kind] : null);
+    }
     if (!cursor || !(this.here || store.pinned)) {
       this.card.hide();
       return;
