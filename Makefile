@@ -18,7 +18,7 @@ INSTALL = $(PIP) install --quiet --constraint constraints.txt
 IN_JS = cd js && PATH="$(CURDIR)/$(BIN):$$PATH"
 JS := $(shell find js -name node_modules -prune -o -type f -print 2>/dev/null)
 # Two at a time, a file to a process, what computes; by itself what a browser shows, where times matter.
-PYTEST := $(BIN)/python -m pytest
+PYTEST := $(BIN)/python -m pytest --durations=20 --durations-min=10
 SIDE_BY_SIDE := -n 2 --dist loadfile
 APT_INSTALL := apt-get install -y -qq --no-install-recommends -o Dpkg::Use-Pty=0
 IS_ROOT_WITH_APT := [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null
