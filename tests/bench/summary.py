@@ -117,8 +117,8 @@ def sweep(device: Any, t: Any) -> None:
     for number, name in enumerate(("STATISTICS", "HISTOGRAM")):
         usual = getattr(division, name)
         for threads in (128, 256, 512, 1024):
-            for each, block in ((924, 16), (1024, 16), (1280, 16)):
-                way = (threads, 132 * each // threads, block)
+            for each in (924, 1024, 1280):
+                way = (threads, 132 * each // threads, usual[2])
                 setattr(division, name, way)
                 took = timed(device, described.parts(device, view, 64)[number][1])
                 whole = timed(device, lambda encoder: described.describe(device, view, 64, encoder))

@@ -345,9 +345,10 @@ def test_a_brush_marks_a_part_of_a_curve(lab_server, open_notebook):
     bars = inspector.locator(".hist canvas")
     expect(bars).to_have_count(2)
     wide = canvas.evaluate("c => c.clientWidth")
-    seen = lambda: len(  # noqa: E731
-        canvas.evaluate("(c, [f, a, b]) => eval(f)([c, a, b])", [HEIGHTS, 60, wide - 60])
-    )
+
+    def seen():
+        return len(canvas.evaluate("(c, [f, a, b]) => eval(f)([c, a, b])", [HEIGHTS, 60, wide - 60]))
+
     whole = seen()
     assert whole > 20
     bars.first.scroll_into_view_if_needed()

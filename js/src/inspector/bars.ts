@@ -71,7 +71,7 @@ export class Bars {
   }
 
   private get usable(): boolean {
-    return this.scale !== null && this.histogram !== null;
+    return this.scale !== null && !this.empty;
   }
 
   /** Whether there are too few elements for a histogram, or none has come yet. */

@@ -7,6 +7,7 @@ import { clamp } from "../lib/view.ts";
 import { type Layer, type Texel, worst } from "./data.ts";
 import { labels } from "./histogram.ts";
 import { mark, Thinner } from "./marks.ts";
+import { FADED } from "./picture.ts";
 
 /** Room for the numbers of the y axis. */
 export const LEFT = 40;
@@ -143,9 +144,6 @@ export function drawCurves(
     c.fillText(name, LEFT + 6, top + 1);
   }
 }
-
-/** What is left of a curve where the brush does not mark it. */
-const FADED = 0.16;
 
 /** Draw a curve; with a brush pale, and in full where texels are marked. */
 function brushed(

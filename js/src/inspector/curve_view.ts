@@ -8,15 +8,11 @@ import { Bars } from "./bars.ts";
 import { Card } from "./card.ts";
 import { type Curve, drawCursor, drawCurves, indexAt, LEFT, layout } from "./curve.ts";
 import { handleKey } from "./keys.ts";
+import { areBeside, share } from "./pair.ts";
 import type { Look } from "./picture.ts";
 import { Scales } from "./scales.ts";
 import { KINDS, type Kind, type Store } from "./store.ts";
 import type { Actions, View } from "./view.ts";
-
-/** A pane's histogram needs no more than this. */
-const WIDEST = 560;
-const NARROW = 620;
-const GAP = 20;
 
 /** What stands under the curves for each of them. */
 interface Part {
@@ -37,6 +33,7 @@ export class CurveView implements View {
   private curve: Curve | null = null;
   /** Width of a histogram. */
   private wide = 1;
+  private looks: Record<Kind, Look> | null = null;
   private here = false;
   private token: Look["token"];
   private readonly moved = onceAFrame(() => this.drawCursor());
@@ -121,9 +118,15 @@ export class CurveView implements View {
       return [-most, most];
     };
     drawCurves(this.data, this.curve, value, gradient, range, this.token, store.faded(0));
-    const two = this.parts.length === 2 && width >= NARROW;
-    this.under.classList.toggle("one", !two);
-    this.wide = two ? Math.floor((width - GAP) / 2) : Math.min(width, WIDEST);
+    const beside = areBeside(this.parts.length, width);
+    this.under.classList.toggle("one", !beside);
+    this.wide = share(beside, width);
+    // A curve of values has one colour, so its scale has too.
+    const colour = this.token("value");
+    this.looks = {
+      value: { ...store.look("value", this.token), map: lut([colour, colour]) },
+      gradient: store.look("gradient", this.token),
+    };
     const bad = [store.info.value?.nan, store.info.gradient?.nan].map((n) => n ?? 0);
     this.axes.setAttribute(
       "aria-label",
@@ -133,20 +136,13 @@ export class CurveView implements View {
     this.drawCursor();
   }
 
-  /** A curve of values has one colour, so its scale has too. */
-  private look(kind: Kind): Look {
-    const look = this.store.look(kind, this.token);
-    const colour = this.token("value");
-    return kind === "value" ? { ...look, map: lut([colour, colour]), image: false } : look;
-  }
-
   showChoices(): void {
     for (const { scales } of this.parts) scales.show();
   }
 
   drawCursor(): void {
-    const { curve, store } = this;
-    if (!curve) return;
+    const { curve, looks, store } = this;
+    if (!curve || !looks) return;
     const { cursor } = store;
     const read = (kind: Kind): number => {
       const r = cursor && store.has(kind) ? store.read(kind, cursor) : null;
@@ -157,7 +153,7 @@ export class CurveView implements View {
     for (const { kind, bars } of this.parts) {
       // Without a histogram its axis says nothing that the curve's doesn't.
       bars.el.hidden = bars.empty;
-      bars.draw(this.wide, LEFT, this.look(kind), cursor && store.has(kind) ? here[kind] : null);
+      bars.draw(this.wide, LEFT, looks[kind], cursor ? here[kind] : null);
     }
     if (!cursor || !(this.here || store.pinned)) {
       this.card.hide();

@@ -13,6 +13,7 @@ import { Finder } from "./finder.ts";
 import { head } from "./head.ts";
 import { Marking } from "./marking.ts";
 import { Moves } from "./moves.ts";
+import { NARROW } from "./pair.ts";
 import { PictureView } from "./picture_view.ts";
 import { type Format, keep } from "./saving.ts";
 import { Sliders } from "./sliders.ts";
@@ -21,7 +22,6 @@ import { type Brush, type Exact, KINDS, Store } from "./store.ts";
 import { TableView } from "./table_view.ts";
 import type { Actions, View } from "./view.ts";
 
-const NARROW = 620;
 /** A slower answer than this is said. */
 const SLOW = 400;
 

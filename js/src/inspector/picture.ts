@@ -70,7 +70,7 @@ export function drawData(
 }
 
 /** What is left of the colour of an element that the brush does not mark. */
-const FADED = 0.16;
+export const FADED = 0.16;
 
 function paint(
   c: CanvasRenderingContext2D,

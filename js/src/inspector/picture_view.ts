@@ -7,13 +7,12 @@ import { Bars } from "./bars.ts";
 import { Card, colourClass, readingText } from "./card.ts";
 import { leadAxes } from "./data.ts";
 import { handleKey } from "./keys.ts";
+import { areBeside, share } from "./pair.ts";
 import { drawAxes, drawData, type Frame, frameGeometry, type Look, labelRoom } from "./picture.ts";
 import { Scales } from "./scales.ts";
 import { KINDS, type Kind, type Store } from "./store.ts";
 import type { Actions, View } from "./view.ts";
 
-const NARROW = 620;
-const GAP = 20;
 const TALLEST = 420;
 /** Cells of a tiny tensor grow no wider than this, as long as the picture is wide enough to be one. */
 const CELL = 64;
@@ -102,10 +101,9 @@ export class PictureView implements View {
   draw(width: number): void {
     const { store } = this;
     this.token = palette(store.root);
-    const two = this.panes.length === 2 && width >= NARROW;
-    this.el.classList.toggle("one", !two);
-    // One picture alone does not need the whole page.
-    const most = two ? Math.floor((width - GAP) / 2) : this.panes.length === 2 ? width : Math.min(width, 560);
+    const beside = areBeside(this.panes.length, width);
+    this.el.classList.toggle("one", !beside);
+    const most = this.panes.length === 2 && !beside ? width : share(beside, width);
     for (const pane of this.panes) {
       const left = labelRoom(pane.axes, store.size, `600 11px ${this.token("ui")}`);
       const area = fit(
