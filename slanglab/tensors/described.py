@@ -27,14 +27,20 @@ class Described:
     counting: division.Plan
     times: int
     bins: int
+    spread: int
     found: Any
+
+    @property
+    def words(self) -> int:
+        """Words of `found`."""
+        return _words(self.plan, self.bins, self.spread)
 
     def parts(self) -> tuple[tuple[str, Callable[[Any], None]], ...]:
         """Return what records each pass into an encoder."""
         view, plan, bins, found = self.view, self.plan, self.bins, self.found
         device = view.storage.device
         at = plan.groups * measures.WORDS
-        cleared = at + bins + 5, bins
+        cleared = at + bins + 5, bins * self.spread
 
         def tell(encoder: Any) -> None:
             measures.record_statistics(device, view, plan, found, cleared, command_encoder=encoder)
@@ -57,18 +63,23 @@ class Described:
 
     def read(self) -> tuple[Statistics, Edges, NDArray[np.int64]]:
         """Wait for the results, and return the statistics, the edges and the counts; once, since the buffer is used again."""
-        words = returned(self.found, self.plan.groups * measures.WORDS + 2 * self.bins + 5)
+        words = returned(self.found, self.words)
         at, form = self.plan.groups * measures.WORDS, self.view.form
         known = measures.combined(
-            words[:at].reshape(-1, measures.WORDS), form, self.plan.axes.count, self.times
+            words[:at].reshape(measures.WORDS, -1).T, form, self.plan.axes.count, self.times
         )
         lines = _lines(known, self.bins)
         keys, _ = lines.keys(form)
         if np.array_equal(keys, words[at : at + self.bins + 1]):
-            counts = words[at + self.bins + 5 : at + 2 * self.bins + 5].astype(np.int64) * self.times
+            counts = measures.gathered(words[at + self.bins + 5 :], self.bins, self.spread) * self.times
         else:  # the device rounds in a way of its own
             counts = measures.histogram(self.view.storage.device, self.view, lines)
         return known, lines, counts
+
+
+def _words(plan: division.Plan, bins: int, sets: int) -> int:
+    """Return the words of partial results, edges, proposal and counts, which follow one another."""
+    return plan.groups * measures.WORDS + bins + 5 + bins * sets
 
 
 def describe(device: Any, view: View, bins: int, encoder: Any) -> Described | None:
@@ -94,11 +105,11 @@ def _described(device: Any, view: View, bins: int) -> Described | None:
         return None
     flat = flat_in_all(axes)
     plan, counting = (
-        division.planned(device, view, axes, flat, way) for way in (division.STATISTICS, division.HISTOGRAM)
+        division.planned(device, view, axes, flat, sizes)
+        for sizes in (division.STATISTICS, division.HISTOGRAM)
     )
-    return Described(
-        view, plan, counting, times, bins, lent(device, plan.groups * measures.WORDS + 2 * bins + 5)
-    )
+    sets = measures.spread(device)
+    return Described(view, plan, counting, times, bins, sets, lent(device, _words(plan, bins, sets)))
 
 
 def both(

@@ -11,10 +11,10 @@ from slanglab.tensors.layout import Axes, View
 
 __all__ = ["HISTOGRAM", "STATISTICS", "Plan", "planned"]
 
-STATISTICS = (256, 528, 16)
+STATISTICS = (256, 660, 16)
 HISTOGRAM = (256, 660, 16)
-"""On a GPU: threads of a group, groups at most, and elements that a thread reads at a time where it can read several at once. What the
-groups found of statistics comes back in one small read."""
+"""On a GPU: threads of a group, groups at most (five for each of an H200's 132 multiprocessors), and elements that a thread reads at a
+time where it can read several at once. What the groups found of statistics comes back in one small read."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Plan:
     axes: Axes
     groups: int
     group: int
-    steps: dict[str, int]
+    way: dict[str, int]
     macros: dict[str, int]
     given: dict[str, Any]
 
@@ -35,7 +35,7 @@ class Plan:
 
 
 def planned(
-    device: Any, view: View, axes: Axes, flat: int, way: tuple[int, int, int], quads: bool = True
+    device: Any, view: View, axes: Axes, flat: int, sizes: tuple[int, int, int], quads: bool = True
 ) -> Plan:
     """Divide the elements of a view.
 
@@ -47,14 +47,14 @@ def planned(
         The view's axes, in the order in which they are gone through.
     flat : int
         1 where the elements lie at one stride.
-    way : (int, int, int)
+    sizes : (int, int, int)
         `STATISTICS` or `HISTOGRAM`.
     quads : bool
         Whether the kernel can read sixteen bytes at a time.
     """
     quads = quads and bool(flat) and _in_quads(device, view, axes)
     software = is_software(device)
-    group, most, block = way
+    group, most, block = sizes
     block = (16 if software else block) if quads else 8
     groups, group, run = runs(device, axes.count, 0 if software else group, block, most)
     given = {"layout": placed(device, axes, flat), "elements": view.storage}
@@ -62,9 +62,10 @@ def planned(
         given["quads"] = view.storage
     tiles = run // (group * block)
     # What a GPU reads at one time lies together; a processor's threads go on where they were.
-    steps = {"tiles": tiles, "apart": tiles if software else 1, "step": 1 if software else groups}
+    apart, step = (tiles, 1) if software else (1, groups)
+    way = {"count": axes.count, "tiles": tiles, "apart": apart, "step": step}
     return Plan(
-        axes, groups, group, steps, {"GROUP": group, "BLOCK": block, "FLAT": flat, "QUADS": int(quads)}, given
+        axes, groups, group, way, {"GROUP": group, "BLOCK": block, "FLAT": flat, "QUADS": int(quads)}, given
     )
 
 

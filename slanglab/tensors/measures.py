@@ -30,9 +30,11 @@ __all__ = [
     "Counted",
     "Told",
     "combined",
+    "gathered",
     "histogram",
     "record_histogram",
     "record_statistics",
+    "spread",
     "statistics",
     "tell",
     "tell_histogram",
@@ -44,6 +46,7 @@ WORDS = 17
 _OWN = 256  # bins for which each thread of a software device has counters of its own
 _COUNTERS = 4096  # of a group on other devices
 _COPIES = 32  # sets of counters at most
+_SPREAD = 8  # sets that a GPU's groups add their counts to, so that they don't queue at one counter
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +74,7 @@ class Told:
         """Combine the groups' partial results, brought by other ways."""
         if self.found is None:
             return _NOTHING
-        return combined(words.reshape(-1, WORDS), self.form, self.count, self.times)
+        return combined(words.reshape(WORDS, -1).T, self.form, self.count, self.times)
 
 
 _NOTHING = Statistics(0, 0, 0, 0, 0, 0, None, None, None, None)
@@ -85,18 +88,19 @@ class Counted:
     used: int
     times: int
     head: int
+    spread: int
     found: Any
 
     @property
     def words(self) -> int:
         """Words of `found`, results at their end; 0 where nothing had to be recorded."""
-        return 0 if self.found is None else self.head + self.used
+        return 0 if self.found is None else self.head + self.used * self.spread
 
     def made(self, words: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Return the counts."""
         counts = np.zeros(self.bins, np.int64)
         if self.found is not None:
-            counts[: self.used] = words[self.head : self.head + self.used].astype(np.int64) * self.times
+            counts[: self.used] = gathered(words[self.head :], self.used, self.spread) * self.times
         return counts
 
 
@@ -126,9 +130,9 @@ def tell(device: Any, view: View, over: View | None, encoder: Any) -> Told:
     given = plan.given | {"second": placed(device, second, flat), "over": over.storage}
     program.dispatch(
         plan.threads,
-        count=axes.count,
-        **plan.steps,
+        way=plan.way,
         zero=0,
+        groups=plan.groups,
         clear=0,
         cleared=0,
         **given,
@@ -150,9 +154,9 @@ def record_statistics(
     """Record the pass that makes statistics; it clears `cleared[1]` words from `cleared[0]` on, for a histogram that follows."""
     kernels.kernel(device, "statistics", "statistics", view.form, **plan.macros).dispatch(
         plan.threads,
-        count=plan.axes.count,
-        **plan.steps,
+        way=plan.way,
         zero=0,
+        groups=plan.groups,
         clear=cleared[0],
         cleared=cleared[1],
         **plan.given,
@@ -214,10 +218,11 @@ def tell_histogram(device: Any, view: View, bins: Edges, encoder: Any) -> Counte
     keys, unbounded = bins.keys(view.form)
     used = len(keys) - 1
     if axes.count == 0 or times == 0 or used == 0:
-        return Counted(bins.bins, 0, 0, 0, None)
+        return Counted(bins.bins, 0, 0, 0, 1, None)
     real = np.float64 if view.form.wide else np.float32
     head = np.concatenate([keys.view(np.uint32), np.array(_proposal(bins, view.form), real).view(np.uint32)])
-    found = uploaded(device, np.concatenate([head, np.zeros(used, np.uint32)]))
+    sets = spread(device)
+    found = uploaded(device, np.concatenate([head, np.zeros(used * sets, np.uint32)]))
     plan = division.planned(device, view, axes, flat_in_all(axes), division.HISTOGRAM)
     record_histogram(
         device,
@@ -230,7 +235,18 @@ def tell_histogram(device: Any, view: View, bins: Edges, encoder: Any) -> Counte
         0,
         **({} if encoder is None else {"command_encoder": encoder}),
     )
-    return Counted(bins.bins, used, times, len(head), found)
+    return Counted(bins.bins, used, times, len(head), sets, found)
+
+
+def spread(device: Any) -> int:
+    """Return the sets of counters that `record_histogram` adds to, one after another."""
+    return 1 if is_software(device) else _SPREAD
+
+
+def gathered(words: NDArray[np.uint32], bins: int, sets: int) -> NDArray[np.int64]:
+    """Add up the sets of counters that `words` begins with."""
+    total: NDArray[np.int64] = words[: bins * sets].reshape(sets, bins).sum(axis=0, dtype=np.int64)
+    return total
 
 
 def _proposal(bins: Edges, form: Format) -> tuple[float, float, float, float]:
@@ -276,12 +292,12 @@ def record_histogram(
     macros |= {"EDGES": int(groups > 0), "ROUNDED": int(not is_software(device) and not view.form.wide)}
     kernels.kernel(device, "histogram", "histogram", view.form, **macros).dispatch(
         plan.threads,
-        total=plan.axes.count,
-        **plan.steps,
+        way=plan.way,
         zero=0,
         bins=used,
         open=int(unbounded),
         at=at,
+        spread=spread(device),
         **({"groups": groups} if groups else {}),
         **plan.given,
         found=found,
