@@ -13,7 +13,7 @@ from tensor_cases import Case, case, numbers, upload
 from tensor_checks import check_picture, check_statistics, exact, reference_counts, view_of
 
 from slanglab.device import is_software
-from slanglab.tensors import described, kernels, measures
+from slanglab.tensors import described, division, kernels, launch, measures
 from slanglab.tensors.binning import Edges
 from slanglab.tensors.summary import nonfinite, picture, statistics, summary
 from slanglab.widgets.inspector import inspect
@@ -87,6 +87,29 @@ def test_blocks_that_are_finite_and_blocks_that_are_not(device: Any, seed: int, 
         for offset in (0, 1, 4):  # not each is a multiple of sixteen bytes
             t = spy.Tensor.from_numpy(device, np.concatenate([np.full(offset, np.inf, np.float32), x]))
             check_summary(summary(t[offset:], bins=bins), x, bins, (seed, pattern, count, offset, bins))
+
+
+@pytest.mark.parametrize("pattern", ["plain", "odd", "edges", "jumps"])
+def test_what_a_gpu_is_given_to_do(
+    device: Any, seed: int, monkeypatch: pytest.MonkeyPatch, pattern: str
+) -> None:
+    """Groups side by side, counters that are shared, bins by rounding: software is given the same here."""
+    for room in (division, kernels, launch, measures):
+        monkeypatch.setattr(room, "is_software", lambda device: False)
+    rng = np.random.default_rng(seed)
+    for count in (1, 5000, 2_000_003):
+        x = rng.normal(size=count).astype(np.float32)
+        if pattern == "odd":
+            x[rng.random(count) < 0.01] = np.nan
+            x[rng.random(count) < 0.01] = -np.inf
+        elif pattern == "edges":  # each element is an edge, more than are put off
+            x = rng.integers(0, 65, count).astype(np.float32)
+        elif pattern == "jumps":  # the first block of a stretch says nothing of the others
+            x[:: 1 << 16] = 1e6
+        bins = int(rng.choice([1, 64, 1000]))
+        check_summary(summary(spy.Tensor.from_numpy(device, x), bins=bins), x, bins, (seed, pattern, count))
+    if pattern == "edges":
+        check_summary(summary(spy.Tensor.from_numpy(device, x), bins=64), x, 64, seed)
 
 
 def test_the_device_makes_the_edges_of_the_host(
