@@ -24,23 +24,16 @@ class Described:
 
     view: View
     plan: division.Plan
-    counting: division.Plan
     times: int
     bins: int
-    spread: int
+    words: int
     found: Any
-
-    @property
-    def words(self) -> int:
-        """Words of `found`."""
-        return _words(self.plan, self.bins, self.spread)
 
     def parts(self) -> tuple[tuple[str, Callable[[Any], None]], ...]:
         """Return what records each pass into an encoder."""
         view, plan, bins, found = self.view, self.plan, self.bins, self.found
         device = view.storage.device
-        at = plan.groups * measures.WORDS
-        cleared = at + bins + 5, bins * self.spread
+        cleared = _counts_at(plan, bins), bins * measures.counter_sets(device, bins)
 
         def tell(encoder: Any) -> None:
             measures.record_statistics(device, view, plan, found, cleared, command_encoder=encoder)
@@ -49,12 +42,12 @@ class Described:
             measures.record_histogram(
                 device,
                 view,
-                self.counting,
+                plan,
                 found,
                 bins,
                 False,
                 False,
-                at,
+                plan.groups * measures.WORDS,
                 plan.groups,
                 command_encoder=encoder,
             )
@@ -71,15 +64,15 @@ class Described:
         lines = _lines(known, self.bins)
         keys, _ = lines.keys(form)
         if np.array_equal(keys, words[at : at + self.bins + 1]):
-            counts = measures.gathered(words[at + self.bins + 5 :], self.bins, self.spread) * self.times
+            counts = measures.gathered(words[_counts_at(self.plan, self.bins) :], self.bins) * self.times
         else:  # the device rounds in a way of its own
             counts = measures.histogram(self.view.storage.device, self.view, lines)
         return known, lines, counts
 
 
-def _words(plan: division.Plan, bins: int, sets: int) -> int:
-    """Return the words of partial results, edges, proposal and counts, which follow one another."""
-    return plan.groups * measures.WORDS + bins + 5 + bins * sets
+def _counts_at(plan: division.Plan, bins: int) -> int:
+    """Return where the counts begin: partial results, edges and the proposal come before."""
+    return plan.groups * measures.WORDS + (bins + 1) + 4
 
 
 def describe(device: Any, view: View, bins: int, encoder: Any) -> Described | None:
@@ -103,13 +96,9 @@ def _described(device: Any, view: View, bins: int) -> Described | None:
         return None
     if not kernels.has_wide(device):
         return None
-    flat = flat_in_all(axes)
-    plan, counting = (
-        division.planned(device, view, axes, flat, sizes)
-        for sizes in (division.STATISTICS, division.HISTOGRAM)
-    )
-    sets = measures.spread(device)
-    return Described(view, plan, counting, times, bins, sets, lent(device, _words(plan, bins, sets)))
+    plan = division.planned(device, view, axes, flat_in_all(axes))
+    words = _counts_at(plan, bins) + bins * measures.counter_sets(device, bins)
+    return Described(view, plan, times, bins, words, lent(device, words))
 
 
 def both(

@@ -9,10 +9,9 @@ from slanglab.device import is_software
 from slanglab.tensors.launch import placed, runs
 from slanglab.tensors.layout import Axes, View
 
-__all__ = ["HISTOGRAM", "STATISTICS", "Plan", "planned"]
+__all__ = ["SIZES", "Plan", "planned"]
 
-STATISTICS = (256, 660, 16)
-HISTOGRAM = (256, 660, 16)
+SIZES = (256, 660, 16)
 """On a GPU: threads of a group, groups at most (five for each of an H200's 132 multiprocessors), and elements that a thread reads at a
 time where it can read several at once. What the groups found of statistics comes back in one small read."""
 
@@ -34,9 +33,7 @@ class Plan:
         return [self.groups * self.group, 1, 1]
 
 
-def planned(
-    device: Any, view: View, axes: Axes, flat: int, sizes: tuple[int, int, int], quads: bool = True
-) -> Plan:
+def planned(device: Any, view: View, axes: Axes, flat: int, quads: bool = True) -> Plan:
     """Divide the elements of a view.
 
     Parameters
@@ -47,14 +44,12 @@ def planned(
         The view's axes, in the order in which they are gone through.
     flat : int
         1 where the elements lie at one stride.
-    sizes : (int, int, int)
-        `STATISTICS` or `HISTOGRAM`.
     quads : bool
         Whether the kernel can read sixteen bytes at a time.
     """
     quads = quads and bool(flat) and _in_quads(device, view, axes)
     software = is_software(device)
-    group, most, block = sizes
+    group, most, block = SIZES
     block = (16 if software else block) if quads else 8
     groups, group, run = runs(device, axes.count, 0 if software else group, block, most)
     given = {"layout": placed(device, axes, flat), "elements": view.storage}

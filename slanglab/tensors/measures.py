@@ -30,11 +30,11 @@ __all__ = [
     "Counted",
     "Told",
     "combined",
+    "counter_sets",
     "gathered",
     "histogram",
     "record_histogram",
     "record_statistics",
-    "spread",
     "statistics",
     "tell",
     "tell_histogram",
@@ -46,7 +46,8 @@ WORDS = 17
 _OWN = 256  # bins for which each thread of a software device has counters of its own
 _COUNTERS = 4096  # of a group on other devices
 _COPIES = 32  # sets of counters at most
-_SPREAD = 8  # sets that a GPU's groups add their counts to, so that they don't queue at one counter
+_SETS = 8  # sets that a GPU's groups add their counts to, so that they don't queue at one counter
+_GATHERED = 512  # counters in all of these, where one set has no more
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,19 +89,18 @@ class Counted:
     used: int
     times: int
     head: int
-    spread: int
     found: Any
 
     @property
     def words(self) -> int:
         """Words of `found`, results at their end; 0 where nothing had to be recorded."""
-        return 0 if self.found is None else self.head + self.used * self.spread
+        return 0 if self.found is None else self.head + self.used * counter_sets(self.found.device, self.used)
 
     def made(self, words: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Return the counts."""
         counts = np.zeros(self.bins, np.int64)
         if self.found is not None:
-            counts[: self.used] = gathered(words[self.head :], self.used, self.spread) * self.times
+            counts[: self.used] = gathered(words[self.head :], self.used) * self.times
         return counts
 
 
@@ -121,7 +121,7 @@ def tell(device: Any, view: View, over: View | None, encoder: Any) -> Told:
     if axes.count == 0 or times == 0:
         return Told(form, 0, times, 0, None)
     flat = flat_in_all(axes, second)
-    plan = division.planned(device, view, axes, flat, division.STATISTICS, over is None)
+    plan = division.planned(device, view, axes, flat, over is None)
     found = lent(device, plan.groups * WORDS)
     if over is None:
         record_statistics(device, view, plan, found, command_encoder=encoder)
@@ -218,12 +218,11 @@ def tell_histogram(device: Any, view: View, bins: Edges, encoder: Any) -> Counte
     keys, unbounded = bins.keys(view.form)
     used = len(keys) - 1
     if axes.count == 0 or times == 0 or used == 0:
-        return Counted(bins.bins, 0, 0, 0, 1, None)
+        return Counted(bins.bins, 0, 0, 0, None)
     real = np.float64 if view.form.wide else np.float32
     head = np.concatenate([keys.view(np.uint32), np.array(_proposal(bins, view.form), real).view(np.uint32)])
-    sets = spread(device)
-    found = uploaded(device, np.concatenate([head, np.zeros(used * sets, np.uint32)]))
-    plan = division.planned(device, view, axes, flat_in_all(axes), division.HISTOGRAM)
+    found = uploaded(device, np.concatenate([head, np.zeros(used * counter_sets(device, used), np.uint32)]))
+    plan = division.planned(device, view, axes, flat_in_all(axes))
     record_histogram(
         device,
         view,
@@ -235,17 +234,17 @@ def tell_histogram(device: Any, view: View, bins: Edges, encoder: Any) -> Counte
         0,
         **({} if encoder is None else {"command_encoder": encoder}),
     )
-    return Counted(bins.bins, used, times, len(head), sets, found)
+    return Counted(bins.bins, used, times, len(head), found)
 
 
-def spread(device: Any) -> int:
-    """Return the sets of counters that `record_histogram` adds to, one after another."""
-    return 1 if is_software(device) else _SPREAD
+def counter_sets(device: Any, bins: int) -> int:
+    """Return the sets of `bins` counters that `record_histogram` adds to, one after another."""
+    return 1 if is_software(device) else min(_SETS, max(1, _GATHERED // bins))
 
 
-def gathered(words: NDArray[np.uint32], bins: int, sets: int) -> NDArray[np.int64]:
-    """Add up the sets of counters that `words` begins with."""
-    total: NDArray[np.int64] = words[: bins * sets].reshape(sets, bins).sum(axis=0, dtype=np.int64)
+def gathered(counters: NDArray[np.uint32], bins: int) -> NDArray[np.int64]:
+    """Add up sets of counters."""
+    total: NDArray[np.int64] = counters.reshape(-1, bins).sum(axis=0, dtype=np.int64)
     return total
 
 
@@ -297,7 +296,7 @@ def record_histogram(
         bins=used,
         open=int(unbounded),
         at=at,
-        spread=spread(device),
+        sets=counter_sets(device, used),
         **({"groups": groups} if groups else {}),
         **plan.given,
         found=found,

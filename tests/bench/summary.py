@@ -112,18 +112,18 @@ def device_time(device: Any, t: Any, repeats: int) -> None:
 
 
 def sweep(device: Any, t: Any) -> None:
-    """Print what each pass of a summary takes on the device with other numbers of threads and groups."""
+    """Print what a summary and each of its passes take on the device with other numbers of threads and groups."""
     view = sources.source(t, None, False)
-    for number, name in enumerate(("STATISTICS", "HISTOGRAM")):
-        usual = getattr(division, name)
-        for threads in (128, 256, 512, 1024):
-            for each in (924, 1024, 1280):
-                way = (threads, 132 * each // threads, usual[2])
-                setattr(division, name, way)
-                took = timed(device, described.parts(device, view, 64)[number][1])
-                whole = timed(device, lambda encoder: described.describe(device, view, 64, encoder))
-                print(f"  {name} {way}: {took:.4f}, the whole {whole:.4f}", flush=True)
-        setattr(division, name, usual)
+    usual = division.SIZES
+    for threads in (128, 256, 512, 1024):
+        for each in (924, 1024, 1280):
+            division.SIZES = (threads, 132 * each // threads, usual[2])
+            parts = [
+                f"{name} {timed(device, record):.4f}" for name, record in described.parts(device, view, 64)
+            ]
+            whole = timed(device, lambda encoder: described.describe(device, view, 64, encoder))
+            print(f"  {division.SIZES}: {', '.join(parts)}, the whole {whole:.4f}", flush=True)
+    division.SIZES = usual
 
 
 def compare(x: Any, t: Any, repeats: int) -> None:
