@@ -193,8 +193,9 @@ def _run(options: Mapping[str, Any], channel: Channel, drawn: threading.Semaphor
 
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(options["threads"])
-    if options["backend"] == "nccl":
-        torch.cuda.set_device(0)
+    own = torch.device("cuda", 0) if options["backend"] == "nccl" else None
+    if own is not None:
+        torch.cuda.set_device(own)
     watching.provide(lambda: _Told(channel, drawn) if rank == 0 else watching.Silent())
     store = distributed.FileStore(options["store"], world)
     distributed.init_process_group(
@@ -203,6 +204,7 @@ def _run(options: Mapping[str, Any], channel: Channel, drawn: threading.Semaphor
         rank=rank,
         world_size=world,
         timeout=datetime.timedelta(seconds=options["timeout"]),
+        device_id=own,
     )
     with open(options["parcel"], "rb") as file:
         parcel = pickle.load(file)  # noqa: S301  (from our parent)

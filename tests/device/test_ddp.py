@@ -160,10 +160,10 @@ def train(model, loss_of, rank, count, optimizer):
     }
 
 
-def train_network(rank, net, count, seed):
-    model = Network(net, start(seed))
+def train_network(rank, net, count, seed, where):
+    model = Network(net, start(seed)).to(where)
     points, labels = spirals(seed)
-    x, y = points[rank::count], labels[rank::count]
+    x, y = points[rank::count].to(where), labels[rank::count].to(where)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
     return train(model, lambda m: net.error(m(x), y).mean(), rank, count, optimizer)
 
@@ -187,25 +187,39 @@ def gaussians(splats, seed):
     )
 
 
-def train_splats(rank, splats, count, seed):
+def train_splats(rank, splats, count, seed, where):
     at, picture = waves(32)
-    model = gaussians(splats, seed)
-    places, wanted = (torch.from_numpy(a.astype(np.float32))[rank::count] for a in (at, picture))
+    model = gaussians(splats, seed).to(where)
+    places, wanted = (torch.from_numpy(a.astype(np.float32))[rank::count].to(where) for a in (at, picture))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
     return train(model, lambda m: ((m(places) - wanted) ** 2).mean(), rank, count, optimizer)
 
 
+@pytest.mark.parametrize(
+    "backend",
+    [
+        "gloo",
+        pytest.param(
+            "nccl",
+            marks=pytest.mark.skipif(
+                not distributed.is_nccl_available() or torch.cuda.device_count() < 2,
+                reason="NCCL needs a GPU for each process",
+            ),
+        ),
+    ],
+)
 @pytest.mark.parametrize("case", ["network", "splats"])
-def test_two_processes_learn_what_one_does(case, request, seed):
+def test_two_processes_learn_what_one_does(case, backend, request, seed):
     slang = request.getfixturevalue(case)
     trained = {"network": train_network, "splats": train_splats}[case]
-    one = trained(0, slang, 1, seed)
-    two = launch(trained, 2, slang, 2, seed, backend="gloo")
+    where = "cuda" if backend == "nccl" else "cpu"
+    one = trained(0, slang, 1, seed, where)
+    two = launch(trained, 2, slang, 2, seed, where, backend=backend)
     assert one["losses"][-1] < 0.8 * one["losses"][0]
     np.testing.assert_allclose(two["losses"], one["losses"], rtol=0, atol=1e-5)
     assert set(two["state"]) == set(one["state"])
     for name, value in one["state"].items():
-        torch.testing.assert_close(two["state"][name], value, rtol=0, atol=1e-3)
+        torch.testing.assert_close(two["state"][name], value.cpu(), rtol=0, atol=1e-3)
 
 
 # ----- what goes there and comes back -----

@@ -89,13 +89,16 @@ def test_blocks_that_are_finite_and_blocks_that_are_not(device: Any, seed: int, 
             check_summary(summary(t[offset:], bins=bins), x, bins, (seed, pattern, count, offset, bins))
 
 
-@pytest.mark.parametrize("pattern", ["plain", "odd", "edges", "jumps"])
-def test_what_a_gpu_is_given_to_do(
-    device: Any, seed: int, monkeypatch: pytest.MonkeyPatch, pattern: str
-) -> None:
-    """Groups side by side, counters that are shared, bins by rounding: software is given the same here."""
+@pytest.fixture
+def gpu_ways(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups side by side, counters that are shared, bins by rounding: software is given what a GPU is."""
     for room in (division, kernels, launch, measures):
         monkeypatch.setattr(room, "is_software", lambda device: False)
+
+
+@pytest.mark.usefixtures("gpu_ways")
+@pytest.mark.parametrize("pattern", ["plain", "odd", "edges", "jumps"])
+def test_what_a_gpu_is_given_to_do(device: Any, seed: int, pattern: str) -> None:
     rng = np.random.default_rng(seed)
     for count in (1, 5000, 2_000_003):
         x = rng.normal(size=count).astype(np.float32)
@@ -110,6 +113,24 @@ def test_what_a_gpu_is_given_to_do(
         check_summary(summary(spy.Tensor.from_numpy(device, x), bins=bins), x, bins, (seed, pattern, count))
     if pattern == "edges":
         check_summary(summary(spy.Tensor.from_numpy(device, x), bins=64), x, 64, seed)
+
+
+@pytest.mark.parametrize("ways", ["own_ways", "gpu_ways"])
+def test_an_outlier_as_the_first_of_each_run(
+    device: Any, seed: int, ways: str, request: pytest.FixtureRequest
+) -> None:
+    """What deviates is measured from a block's first element; the mean is not to lose by it, however long a run is."""
+    if ways == "gpu_ways":
+        request.getfixturevalue(ways)
+    ordered = 1 + np.arange(2**20, dtype=np.float32) % 7  # each run alike: their errors add up
+    for values in (ordered, np.random.default_rng(seed).permutation(ordered)):
+        for run in (2**8, 2**12, 2**16):
+            x = values.copy()
+            x[::run] = 1e7
+            found = statistics(spy.Tensor.from_numpy(device, x))
+            wide = x.astype(np.float64)
+            assert abs(found.mean - wide.mean()) < 5e-8 * wide.std(), (seed, run)
+            assert abs(found.std / wide.std() - 1) < 1e-6, (seed, run)
 
 
 def test_the_device_makes_the_edges_of_the_host(
