@@ -143,8 +143,8 @@ class Route:
         mappings = [target.mapping.get(s.name) if s is not None else None for s in specs]
         self._read = callshape.reader(specs, _shaped(this, values, result), mappings)
         self._straight: Straight | None = None
-        """The kernel that was used last; others are for calls in which other tensors are one value for all."""
-        self._kernels: dict[tuple[bool, ...], Straight | None] = {}
+        """The kernel that was used last; others are for calls in which other tensors are one value for all, or for a row or column."""
+        self._kernels: dict[tuple[tuple[bool, ...], ...], Straight | None] = {}
         self._reason = f"its text uses {words}, which depends on the groups" if words else ""
         self._uploads = [
             s.name for s in target.parameters if isinstance(values.get(s.name), np.ndarray) and not s.writes
@@ -224,16 +224,16 @@ class Route:
         return result
 
     def _kernel_for(self, values: Mapping[str, Any], result: Any, fresh: bool) -> Straight | None:
-        """Return the straight kernel of calls in which the same tensors are one value for all, made at the first of them."""
+        """Return the straight kernel of calls in which the same tensors have one value along the same axes, made at the first of them."""
         if not self._takes:
             return None
-        ones = tuple(_is_one(v, self._target.by_name.get(n)) for n, v in values.items())
-        if ones not in self._kernels:
+        spread = tuple(_spread(v, self._target.by_name.get(n)) for n, v in values.items())
+        if spread not in self._kernels:
             made = straight.build(self._target, values, result, fresh=fresh)
             if isinstance(made, str):
                 self._reason = made
-            self._kernels[ones] = None if isinstance(made, str) else made
-        return self._kernels[ones]
+            self._kernels[spread] = None if isinstance(made, str) else made
+        return self._kernels[spread]
 
     def _uploaded(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the arguments with tensors for arrays."""
@@ -246,13 +246,15 @@ class Route:
         return ready
 
 
-def _is_one(value: Any, spec: Parameter | None) -> bool:
-    """Tell whether a tensor is one value of what its parameter takes."""
+def _spread(value: Any, spec: Parameter | None) -> tuple[bool, ...]:
+    """Tell along which axes a tensor has one value of what its parameter takes; along none where it has several, and all axes."""
     if not isinstance(value, spy.Tensor) or spec is None:
-        return False
-    return bool(
-        value.element_count * math.prod(value.dtype.shape.as_tuple()) == math.prod(spec.element_shape)
-    )
+        return ()
+    shape = value.shape.as_tuple()
+    numbers = math.prod(value.dtype.shape.as_tuple(), start=value.element_count)
+    if numbers == math.prod(spec.element_shape):
+        return (True,)
+    return tuple(n == 1 for n in shape) if 1 in shape else ()
 
 
 def _is_alone(value: Any, device: spy.Device) -> bool:

@@ -210,8 +210,10 @@ def test_reasons(module, rng):
         return spy.Tensor.from_numpy(device, rng.uniform(-1, 1, shape).astype(dtype))
 
     x = tensor(8, 6)
-    assert "broadcast over part" in refused(module, "waves", x=x, y=tensor(6))
-    assert "broadcast over part" in refused(module, "waves", x=x, y=tensor(8, 1))
+    assert "8 rows and 6 columns" in refused(module, "waves", x=x, y=tensor(6))
+    assert "8 rows and 6 columns" in refused(module, "waves", x=x, y=tensor(8, 1))
+    assert "broadcast over part" in refused(module, "waves", x=tensor(2, 8, 6), y=tensor(2, 1, 6))
+    assert "broadcast over part" in refused(module, "placed", i=spy.grid((8, 6)), x=tensor(6))
     assert "does not have the shape" in refused(module, "waves", x=x, y=tensor(8, 5))
     assert "not contiguous" in refused(module, "looped", x=tensor(6, 8).view((6, 4), (8, 2)))
     assert "tensor of int" in refused(

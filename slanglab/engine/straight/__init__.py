@@ -1,6 +1,7 @@
 """Straight kernels: one Slang kernel for one elementwise call of one function, instead of slangpy's general one."""
 
-from slanglab.engine.straight.kernel import Launch, Straight, build
+from slanglab.engine.straight.kernel import Launch, Straight
+from slanglab.engine.straight.making import build
 from slanglab.engine.straight.strategy import Strategy, choose, least
 
 __all__ = ["Launch", "Straight", "Strategy", "build", "choose", "least"]

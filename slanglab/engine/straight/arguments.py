@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Literal
 
@@ -13,9 +13,10 @@ from slanglab.engine.straight.layouts import Layout, layout
 from slanglab.engine.target import Target
 from slanglab.scalars import type_name
 
-__all__ = ["Argument", "Refusal", "call_shape", "classify", "makes_tensor", "values_of"]
+__all__ = ["Argument", "Refusal", "Side", "call_shape", "classify", "makes_tensor", "side", "values_of"]
 
-Kind = Literal["array", "one", "number", "grid"]
+Side = Literal["array", "one", "row", "column"]
+Kind = Literal[Side, "number", "grid"]
 Role = Literal["in", "out", "result"]
 
 _Tensor = spy.Tensor
@@ -37,7 +38,8 @@ class Argument:
     key : str
         What the kernel calls it.
     kind : str
-        `array`: one value for each element. `one`: a tensor of one value. `number`: a Python number or vector. `grid`: the index.
+        `array`: one value for each element. `one`: a tensor of one value. `row`, `column`: a tensor with a value for each row, for each
+        column of a call over two axes. `number`: a Python number or vector. `grid`: the index.
     role : str
         `in`, `out` or `result`.
     layout : Layout
@@ -75,8 +77,24 @@ def values_of(target: Target, values: Mapping[str, Any], result: Any) -> list[An
     return found
 
 
-def classify(target: Target, values: Mapping[str, Any], result: Any) -> list[Argument]:
+def classify(
+    target: Target, values: Mapping[str, Any], result: Any, *, tables: bool = False
+) -> tuple[list[Argument], int]:
     """Describe the arguments of a call, and the result last.
+
+    Parameters
+    ----------
+    target : Target
+    values : dict of str to object
+    result : object
+    tables : bool
+        Whether tensors may have a value for each row or each column of the call only.
+
+    Returns
+    -------
+    list of Argument
+    int
+        How many of the call's axes are those of its rows; 0 where nothing is a row or a column.
 
     Raises
     ------
@@ -111,7 +129,13 @@ def classify(target: Target, values: Mapping[str, Any], result: Any) -> list[Arg
             if not (a.role == "result" and a.kind == "number")
         ]
     )
-    return [_placed(a, v, shape) for a, v in zip(found, values_of(target, values, result), strict=True)]
+    given = values_of(target, values, result)
+    rows = (
+        _split([outer(v, a) for a, v in zip(found, given, strict=True) if a.kind == "array"], shape)
+        if tables
+        else 0
+    )
+    return [_placed(a, v, shape, rows) for a, v in zip(found, given, strict=True)], rows
 
 
 def _bool_size(target: Target) -> int:
@@ -234,31 +258,35 @@ def call_shape(shapes: Sequence[tuple[Argument, tuple[int, ...]]]) -> tuple[int,
     return tuple(found)
 
 
-def _placed(argument: Argument, value: Any, shape: tuple[int, ...]) -> Argument:
-    """Tell whether a tensor is read whole or is one value for all."""
+def side(own: tuple[int, ...], shape: tuple[int, ...], rows: int) -> Side | None:
+    """Tell of what in a call over `shape` a tensor has a value each, where the first `rows` axes are those of its rows."""
+    own = (1,) * (len(shape) - len(own)) + own
+    if own == shape:
+        return "array"
+    if prod(own) == 1:
+        return "one"
+    if rows and own[:rows] == shape[:rows] and prod(own[rows:]) == 1:
+        return "row"
+    if rows and own[rows:] == shape[rows:] and prod(own[:rows]) == 1:
+        return "column"
+    return None
+
+
+def _split(shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> int:
+    """Return how many leading axes are those of rows, so that each tensor is whole, one value, or one of rows or of columns."""
+    if all(side(own, shape, 0) for own in shapes):
+        return 0
+    return next((k for k in range(1, len(shape)) if all(side(own, shape, k) for own in shapes)), 0)
+
+
+def _placed(argument: Argument, value: Any, shape: tuple[int, ...], rows: int) -> Argument:
+    """Tell of what a tensor has a value each."""
     if argument.kind not in ("array", "grid"):
         return argument
     own = outer(value, argument)
-    full = (1,) * (len(shape) - len(own)) + own == shape
-    if (
-        argument.kind == "array"
-        and not argument.writes
-        and prod(own) == 1
-        and not (full and prod(shape) == 1)
-    ):
-        return Argument(
-            argument.name,
-            argument.key,
-            "one",
-            argument.role,
-            argument.layout,
-            argument.inner,
-            argument.rank,
-            argument.differentiable,
-            argument.gradient,
-        )
-    if not full:
+    found = side(own, shape, rows)
+    if found is None or (found != "array" and (argument.writes or argument.kind == "grid")):
         raise Refusal(f"{_shown(argument.name)} is broadcast over part of the call: {own} over {shape}")
     if argument.role == "result" and len(own) != len(shape):
         raise Refusal(f"the result has shape {own}, and the call has {shape}")
-    return argument
+    return argument if found == "array" else replace(argument, kind=found)

@@ -58,7 +58,7 @@ def build(target: Target, values: Mapping[str, Any], result: Any, *, fresh: bool
     """
     try:
         check_target(target)
-        found = classify(target, values, result)
+        found, _ = classify(target, values, result)
         if not any(a.kind == "array" for a in found):
             raise Refusal("no argument is an array")
         made = _InCuda if target.device.info.type == spy.DeviceType.cuda else _Here

@@ -11,12 +11,12 @@ import slangpy as spy
 from slangpy.core.function import PipelineType
 from slangpy.core.native import FunctionNodeType
 
-from slanglab.engine.straight.arguments import Argument, Refusal, classify, makes_tensor
+from slanglab.engine.straight.arguments import Argument, Refusal, makes_tensor
 from slanglab.engine.straight.loading import Loaded, load
 from slanglab.engine.straight.strategy import Strategy, choose
 from slanglab.engine.target import Target
 
-__all__ = ["Launch", "Straight", "build", "check_target", "suited"]
+__all__ = ["Access", "Launch", "Straight", "check_target", "suited"]
 
 _Tensor = spy.Tensor
 _MOST = 2**31 - 1
@@ -47,7 +47,7 @@ class Launch:
     result: Any
 
 
-class _Access:
+class Access:
     """How the arguments of one tensor parameter are looked at in each call."""
 
     __slots__ = (
@@ -71,51 +71,6 @@ class _Access:
         self.writes = a.writes
         self.primal = None if self.seed else a.key
         self.cotangent = f"d_{a.key}" if self.gradient else None
-
-
-def build(
-    target: Target,
-    values: Mapping[str, Any],
-    result: Any,
-    *,
-    strategy: Strategy | None = None,
-    fresh: bool = False,
-) -> Straight | str:
-    """Make the straight kernel for a kind of call.
-
-    Parameters
-    ----------
-    target : Target
-        The function and the mode.
-    values : dict of str to object
-        The arguments, converted, by parameter.
-    result : object
-        What was given as `_result`: a tensor, None, "tensor" or `slangpy.Tensor`.
-    strategy : Strategy, optional
-        How to go through the arrays; by default what suits the device.
-    fresh : bool
-        Whether the first call writes its gradients (see `Strategy.fresh`); either way the kernel can do both.
-
-    Returns
-    -------
-    Straight or str
-        The kernel, or in words why slangpy has to make this call.
-    """
-    try:
-        check_target(target)
-        wanted = target.returned if result is None and not target.backward else result
-        found = classify(target, values, wanted)
-        if not any(a.kind == "array" or a.kind == "grid" for a in found):
-            raise Refusal("no argument is an array")
-        if strategy is None:
-            strategy = suited(target, found)
-        kernel = Straight(target, found, strategy)
-        if not kernel.fits(values, wanted):
-            raise Refusal(kernel.reason(values, wanted))
-        kernel.compile(fresh)
-        return kernel
-    except Refusal as refusal:
-        return str(refusal)
 
 
 def suited(target: Target, arguments: Sequence[Argument]) -> Strategy:
@@ -189,9 +144,9 @@ class Straight:
         self._kernels: dict[tuple[bool, bool], Loaded] = {}
         """By whether packs are read with one load, and whether gradients are written."""
         self._tensors = [
-            _Access(a, target.backward)
+            Access(a, target.backward)
             for a in self.arguments
-            if a.kind in ("array", "one") or a.role == "result"
+            if a.kind not in ("number", "grid") or a.role == "result"
         ]
         self._grids = [(a.name, a.key, a.rank) for a in self.arguments if a.kind == "grid"]
         self._numbers = [
@@ -216,25 +171,16 @@ class Straight:
         launch = self._launch(values, result)
         return launch if isinstance(launch, str) else ""
 
-    def _launch(self, values: Mapping[str, Any], result: Any) -> Launch | str:
-        variables: dict[str, Any] = {}
+    def _shape(self, values: Mapping[str, Any], result: Any) -> tuple[int, ...] | str:
+        """Return the shape of a call, or why the kernel cannot make it."""
         shape: tuple[int, ...] = ()
         rank = 0
-        ranges: list[tuple[int, int]] = []
-        written: list[tuple[int, int, str]] = []
-        pointers = self.strategy.pointers
-        low = 0
         for a in self._tensors:
-            value = result if a.is_result else values[a.name]
-            if type(value) is not _Tensor:
-                if a.is_result and not a.backward and makes_tensor(value):
-                    continue
-                return f"{a.shown} is no tensor"
-            own = value.shape.as_tuple()
-            if a.inner:
-                if own[-a.inner :] != a.form:
-                    return f"{a.shown} has shape {own}"
-                own = own[: -a.inner]
+            own = self._own(a, values, result)
+            if own is None:
+                continue
+            if isinstance(own, str):
+                return own
             if a.one:
                 if prod(own) != 1:
                     return f"{a.shown} is broadcast over part of the call"
@@ -247,6 +193,46 @@ class Straight:
                     return f"{a.shown} is broadcast over part of the call: {own} over {shape}"
                 elif len(own) > len(shape):
                     shape = own
+        for name, _, _ in self._grids:
+            grid = values[name]
+            own = grid.shape.as_tuple()
+            if not _is_plain(grid, own):
+                return f"{name} is a grid with steps or an offset"
+            if own != shape:
+                if not shape:
+                    shape = own
+                elif not _alike(own, shape):
+                    return f"{name} is a grid of {own}, and the call has {shape}"
+                elif len(own) > len(shape):
+                    shape = own
+        return (1,) * (rank - len(shape)) + shape if len(shape) < rank else shape
+
+    @staticmethod
+    def _own(a: Access, values: Mapping[str, Any], result: Any) -> tuple[int, ...] | str | None:
+        """Return the shape of an argument without the axes of its value, None for a result that is made, or what is wrong with it."""
+        value = result if a.is_result else values[a.name]
+        if type(value) is not _Tensor:
+            return (
+                None if a.is_result and not a.backward and makes_tensor(value) else f"{a.shown} is no tensor"
+            )
+        own: tuple[int, ...] = value.shape.as_tuple()
+        if a.inner:
+            return own[: -a.inner] if own[-a.inner :] == a.form else f"{a.shown} has shape {own}"
+        return own
+
+    def _launch(self, values: Mapping[str, Any], result: Any) -> Launch | str:
+        shape = self._shape(values, result)
+        if isinstance(shape, str):
+            return shape
+        variables: dict[str, Any] = {}
+        ranges: list[tuple[int, int]] = []
+        written: list[tuple[int, int, str]] = []
+        pointers = self.strategy.pointers
+        low = 0
+        for a in self._tensors:
+            value = result if a.is_result else values[a.name]
+            if type(value) is not _Tensor:
+                continue
             gradient = value.grad_in if a.seed else value.grad_out if a.backward else None
             if a.backward and (gradient is not None) is not a.gradient and (a.seed or a.differentiable):
                 return f"{a.shown} has {'no' if gradient is None else 'a'} gradient"
@@ -276,21 +262,8 @@ class Straight:
                     variables[key] = storage
                     variables["at_" + key] = offset
         for name, key, axes in self._grids:
-            grid = values[name]
-            own = grid.shape.as_tuple()
-            if not _is_plain(grid, own):
-                return f"{name} is a grid with steps or an offset"
-            if own != shape:
-                if not shape:
-                    shape = own
-                elif not _alike(own, shape):
-                    return f"{name} is a grid of {own}, and the call has {shape}"
-                elif len(own) > len(shape):
-                    shape = own
             if axes > 1:
-                variables[key] = list(own)
-        if len(shape) < rank:
-            shape = (1,) * (rank - len(shape)) + shape
+                variables[key] = list(values[name].shape.as_tuple())
         count = prod(shape)
         if not 0 < count <= _MOST:
             return f"{count} elements"
@@ -333,16 +306,7 @@ class Straight:
         """Run what `prepare` returned; see `run`. With `fresh` a backward call writes its gradients, and adds to none."""
         loaded = self._loaded(launch.aligned, fresh)
         strategy, variables = loaded.strategy, launch.variables
-        returned = launch.result
-        if self._returned is not None and type(returned) is not _Tensor:
-            returned = _Tensor.empty(self._device, launch.shape, self._returned)
-            storage = returned.storage
-            if strategy.pointers:
-                variables["r"] = storage.device_address
-                variables["keep_r"] = storage
-            else:
-                variables["r"] = storage
-                variables["at_r"] = 0
+        returned = self._result(launch)
         groups = strategy.groups_for(launch.count)
         variables["count"] = launch.count
         variables["step"] = groups * strategy.tile
@@ -352,12 +316,7 @@ class Straight:
         if loaded.last is None:
             loaded.main.record(into, variables, groups)
         else:
-            cells = self._room(groups).storage
-            if strategy.pointers:
-                variables["cells"] = cells.device_address
-                variables["keep_cells"] = cells
-            else:
-                variables["cells"] = cells
+            self._give_cells(variables, groups * self._sums)
             loaded.main.record(into, variables, groups)
             # The second kernel reads through pointers what the first has written, which the driver cannot know.
             into.global_barrier()
@@ -369,12 +328,31 @@ class Straight:
     def _answer(self, returned: Any) -> Any:
         return returned if self._returned is not None else None
 
-    def _room(self, groups: int) -> Any:
-        """Return a buffer for the partial sums, kept from call to call: later calls wait for earlier ones."""
-        count = groups * self._sums
+    def _result(self, launch: Launch) -> Any:
+        """Return what the result goes to, a new tensor where none was given, which the kernel is told of."""
+        returned, variables = launch.result, launch.variables
+        if self._returned is None or type(returned) is _Tensor:
+            return returned
+        returned = _Tensor.empty(self._device, launch.shape, self._returned)
+        storage = returned.storage
+        if self.strategy.pointers:
+            variables["r"] = storage.device_address
+            variables["keep_r"] = storage
+        else:
+            variables["r"] = storage
+            variables["at_r"] = 0
+        return returned
+
+    def _give_cells(self, variables: dict[str, Any], count: int) -> None:
+        """Give a launch room for so many partial sums, kept from call to call: later calls wait for earlier ones."""
         if self._cells is None or self._cells.element_count < count:
             self._cells = _Tensor.empty(self._device, (count,), "float2")  # a double is as large
-        return self._cells
+        storage = self._cells.storage
+        if self.strategy.pointers:
+            variables["cells"] = storage.device_address
+            variables["keep_cells"] = storage
+        else:
+            variables["cells"] = storage
 
     def bytes(self, values: Mapping[str, Any], result: Any = None) -> int:
         """Return how many bytes a call reads and writes."""

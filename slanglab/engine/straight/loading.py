@@ -17,7 +17,8 @@ from slanglab.engine.building import Guarded, count_kernel
 from slanglab.engine.straight.arguments import Argument, Refusal
 from slanglab.engine.straight.launching import Launcher
 from slanglab.engine.straight.strategy import Strategy
-from slanglab.engine.straight.text import ARGUMENTS, ENTRY, LAST, generate, sums_module
+from slanglab.engine.straight.table_text import TableWriter
+from slanglab.engine.straight.text import ARGUMENTS, ENTRY, LAST, Writer, sums_module
 from slanglab.engine.straight.text import Kernel as Text
 from slanglab.engine.target import Target
 from slanglab.guard import Kernel, KernelRefusedError, texts_of
@@ -131,7 +132,8 @@ def _load(target: Target, arguments: Sequence[Argument], strategy: Strategy) -> 
     session = module.session
     modules = [module.name, *(linked.name for linked in module.link)]
     function = str(target.node.calc_build_info().name)
-    kernel = generate(modules, function, arguments, target.backward, strategy)
+    writer = TableWriter if any(a.kind in ("row", "column") for a in arguments) else Writer
+    kernel = writer(modules, function, arguments, target.backward, strategy).kernel()
     # The text says which version of which module it is for: the same name is the same kernel.
     name = f"slanglab/straight-{_digest(kernel.text)}"
     shown = f"{target.name} backward" if target.backward else target.name

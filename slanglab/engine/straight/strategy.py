@@ -44,6 +44,10 @@ class Strategy:
         Whether gradients are written, not added to what is there: memory that is new is neither cleared before nor read.
     bare : bool
         Whether the kernel is given addresses alone, for CUDA's driver to launch it: beside those slangpy's launch has buffers bound.
+    rows : bool
+        Of a call over rows and columns: whether a thread takes a row and goes along its columns, or the other way round.
+    together : int
+        Of such a call: how many gradients a group sums at a time. With 1 each thread has cells of its own.
     """
 
     pointers: bool
@@ -54,12 +58,16 @@ class Strategy:
     unroll: bool = False
     fresh: bool = False
     bare: bool = False
+    rows: bool = True
+    together: int = 1
 
     def __post_init__(self) -> None:
         if self.width not in (1, 2, 4, 8) or self.packs < 1 or not 1 <= self.group <= 1024 or self.groups < 1:
             raise ValueError(f"no such strategy: {self}")
         if self.width > 1 and not self.pointers:
             raise ValueError("structured buffers are read element by element")
+        if self.group % self.together:
+            raise ValueError("the threads of a group share out the gradients that it sums")
         if self.bare and not self.pointers:
             raise ValueError("a kernel without buffers takes addresses")
 

@@ -8,13 +8,13 @@ sums of all groups to the gradients.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from slanglab.engine.straight.arguments import Argument
 from slanglab.engine.straight.strategy import Strategy
 
-__all__ = ["ARGUMENTS", "ENTRY", "LAST", "Kernel", "generate", "sums_module"]
+__all__ = ["ARGUMENTS", "ENTRY", "LAST", "Kernel", "Writer", "sums_module"]
 
 ARGUMENTS = "slanglab_arguments"
 ENTRY = "slanglab_straight"
@@ -47,10 +47,8 @@ class Kernel:
     fields: dict[str, str]
 
 
-def generate(
-    modules: Sequence[str], function: str, arguments: Sequence[Argument], backward: bool, strategy: Strategy
-) -> Kernel:
-    """Write the kernel for calls of a function with such arguments.
+class Writer:
+    """Writes the kernel for calls of a function with such arguments.
 
     Parameters
     ----------
@@ -63,10 +61,7 @@ def generate(
     backward : bool
     strategy : Strategy
     """
-    return _Writer(modules, function, arguments, backward, strategy).kernel()
 
-
-class _Writer:
     def __init__(
         self,
         modules: Sequence[str],
@@ -80,17 +75,20 @@ class _Writer:
         self.arguments = arguments
         self.backward = backward
         self.strategy = strategy
-        self.shared = [a for a in arguments if a.kind == "one" and a.gradient]
+        self.shared = self._shared()
         self.sums = sum(a.layout.count for a in self.shared)
         self.buffers = [*self._buffers()]
         self.adds = "=" if strategy.fresh else "+="
+
+    def _shared(self) -> list[Argument]:
+        """Return the arguments whose gradients are sums over the threads."""
+        return [a for a in self.arguments if a.kind == "one" and a.gradient]
 
     def _buffers(self) -> list[tuple[str, Argument, bool]]:
         """Return the buffers: name, what lies in it, and whether it is written."""
         found = []
         for a in self.arguments:
-            tensor = a.kind in ("array", "one") or a.role == "result"
-            if not tensor:
+            if a.kind in ("number", "grid") and a.role != "result":
                 continue
             if not (self.backward and a.writes):
                 found.append((a.key, a, a.writes))
@@ -103,6 +101,7 @@ class _Writer:
     # ----- the whole -----
 
     def kernel(self) -> Kernel:
+        """Return the text, and what goes with it."""
         fields, size = self._fields()
         block = size > _ENTRY_BYTES and not self.strategy.bare
         head = [f'import "{m}";' for m in self.modules]
@@ -111,16 +110,27 @@ class _Writer:
         lines = [*head, "struct SlangLabArguments", "{", *(f"    {f};" for f in fields), "};"]
         if block:
             lines.append(f"ParameterBlock<SlangLabArguments> {ARGUMENTS};")
+        if self.sums:
+            lines += self._module_scope()
         lines += self._entry(block)
         if self.sums:
             lines += self._last(block)
         types = {name: kind for kind, name in (f.rsplit(" ", 1) for f in fields)}
         return Kernel("\n".join(lines) + "\n", self.sums, block, types)
 
+    def _module_scope(self) -> list[str]:
+        """Return what a kernel with sums declares outside of its entry points."""
+        return []
+
+    def _numbers(self) -> list[str]:
+        """Return the declarations of what every launch is told."""
+        return ["uint count", "uint step", "uint slots", "uint zero"]
+
     def _fields(self) -> tuple[list[str], int]:
         """Return the arguments' declarations, and about how many bytes they take."""
         pointers = self.strategy.pointers
-        fields, size = ["uint count", "uint step", "uint slots", "uint zero"], 16
+        fields = self._numbers()
+        size = 4 * len(fields)
         for name, a, writes in self.buffers:
             access = "RW" if writes else ""
             if pointers:
@@ -184,11 +194,7 @@ class _Writer:
     def _entry(self, block: bool) -> list[str]:
         s = self.strategy
         lines = self._head(ENTRY, block, "uint3 sl_group: SV_GroupID, uint sl_lane: SV_GroupIndex")
-        for a in self.arguments:
-            if a.kind == "one":
-                lines.append("    " + self._declared(a, f"v_{a.key}", self._element_scalars(a, a.key, "0")))
-            elif a.kind == "number" and a.role == "in":
-                lines.append(f"    {a.layout.name} v_{a.key} = {a.layout.from_uniform(f'sl.{a.key}')};")
+        lines += [f"    {line}" for line in self._constant()]
         if self.sums:
             lines += [
                 f"    SlangLabSum[{self.sums}] sl_sums;",
@@ -216,25 +222,41 @@ class _Writer:
             ]
         return [*lines, "}"]
 
+    def _constant(self) -> list[str]:
+        """Return the declarations of what is one value for all elements."""
+        lines = []
+        for a in self.arguments:
+            if a.kind == "one":
+                lines.append(self._declared(a, f"v_{a.key}", self._element_scalars(a, a.key, "0")))
+            elif a.kind == "number" and a.role == "in":
+                lines.append(f"{a.layout.name} v_{a.key} = {a.layout.from_uniform(f'sl.{a.key}')};")
+        return lines
+
     def _last(self, block: bool) -> list[str]:
         lines = self._head(LAST, block, "uint3 sl_group: SV_GroupID, uint sl_lane: SV_GroupIndex")
         lines += [
             "    SlangLabSum sl_sum = slanglab_sum(sl.zero);",
             f"    for (uint sl_i = sl_lane; sl_i < sl.slots; sl_i += {self.strategy.group})",
             "        sl_sum.join(sl.cells[sl_group.x * sl.slots + sl_i]);",
+        ]
+        return [*lines, *self._total("sl_group.x", lambda _: "0"), "}"]
+
+    def _total(self, which: str, index: Callable[[Argument], str]) -> list[str]:
+        """Return what adds the sum over a group's `sl_sum` to value number `which` of the gradients, at the element `index` says."""
+        lines = [
             "    let sl_total = slanglab_group_sum(sl_lane, sl_sum, sl.zero);",
             "    if (sl_lane != 0) return;",
-            "    switch (sl_group.x)",
+            f"    switch ({which})",
             "    {",
         ]
         k = 0
         for a in self.shared:
-            for place in self._places(a, f"d_{a.key}", "0"):
+            for place in self._places(a, f"d_{a.key}", index(a)):
                 start = f"{a.layout.stored}(0)" if self.strategy.fresh else place
                 value = f"slanglab_added({start}, sl_total, sl.zero)"
                 lines.append(f"    case {k}: {place} = {value}; break;")
                 k += 1
-        return [*lines, "    }", "}"]
+        return [*lines, "    }"]
 
     # ----- one element after the other -----
 
@@ -265,24 +287,32 @@ class _Writer:
     def _single(self) -> list[str]:
         """Return the work on element `i`."""
         lines = [f"{self._part_type()}[{self.sums}] sl_part = {{}};"] if self.sums else []
+        lines += self._work("sl_i")
+        return [*lines, *self._join()] if self.sums else lines
+
+    def _work(self, i: str, wanted: str = "") -> list[str]:
+        """Return what reads element `i` of the arrays, calls the function, and writes; the last only where `wanted` holds."""
+        lines = []
         for buffer, a, _ in self.buffers:
-            if a.kind != "one" and not (not self.backward and a.writes) and buffer == self._read(a):
-                lines.append(self._declared(a, f"{self._local(a)}", self._element_scalars(a, buffer, "sl_i")))
-        lines += self._call("sl_i")
+            array = a.kind == "array" or a.role == "result"
+            if array and not (not self.backward and a.writes) and buffer == self._read(a):
+                lines.append(self._declared(a, f"{self._local(a)}", self._element_scalars(a, buffer, i)))
+        lines += self._call(i)
+        written = []
         for a in self.arguments:
             if not self.backward and a.writes:
                 for place, scalar in zip(
-                    self._places(a, a.key, "sl_i"), a.layout.scalars(self._local(a)), strict=True
+                    self._places(a, a.key, i), a.layout.scalars(self._local(a)), strict=True
                 ):
-                    lines.append(f"{place} = {self._to_place(a, scalar)};")
+                    written.append(f"{place} = {self._to_place(a, scalar)};")
             if a.gradient and a.kind == "array":
                 for place, scalar in zip(
-                    self._places(a, f"d_{a.key}", "sl_i"), a.layout.scalars(f"p_{a.key}.d"), strict=True
+                    self._places(a, f"d_{a.key}", i), a.layout.scalars(f"p_{a.key}.d"), strict=True
                 ):
-                    lines.append(f"{place} {self.adds} slanglab_hidden({scalar}, sl.zero);")
-        if self.sums:
-            lines += self._join()
-        return lines
+                    written.append(f"{place} {self.adds} slanglab_hidden({scalar}, sl.zero);")
+        if not wanted or not written:
+            return [*lines, *written]
+        return [*lines, f"if ({wanted})", "{", *(f"    {line}" for line in written), "}"]
 
     def _read(self, a: Argument) -> str:
         """Return the buffer that an element's value comes from."""
