@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from slanglab.engine.runs import Trace
-from slanglab.engine.straight.arguments import Argument
+from slanglab.engine.straight.arguments import Argument, side
 from slanglab.engine.straight.bare import Bare
 from slanglab.engine.target import Target
 from slanglab.scalars import SCALARS
@@ -61,7 +61,8 @@ class Inputs:
             else:
                 tensors.append((i, a, at[a.key]))
         self.places = tuple(i for i, _, _ in tensors)
-        self._tensors = [(i, a.kind == "one", a.inner, a.layout.shape, place) for i, a, place in tensors]
+        self._tensors = [(i, a.kind, a.inner, a.layout.shape, place) for i, a, place in tensors]
+        self._kernel, self._axes = kernel, kernel.axes
         self._numbers = numbers
         result = by_name["_result"]
         same = [
@@ -74,33 +75,45 @@ class Inputs:
         self.sizes = (*(a.layout.size for _, a, _ in tensors), result.layout.size)
         self.result = at[f"d_{result.key}" if target.backward else result.key]
         self.gradients = tuple(at.get(f"d_{a.key}", -1) for _, a, _ in tensors)
-        self._each = sum(
-            _bytes(a) for a in kernel.arguments if a.kind != "one" and (a.kind != "number" or a is result)
-        )
-        self._once = sum(_bytes(a) for a in kernel.arguments if a.kind == "one")
-        self.trace: tuple[int, Trace] | None = None
+        self._bytes = {
+            kind: sum(
+                _bytes(a) for a in kernel.arguments if a.kind == kind or (kind == "array" and a is result)
+            )
+            for kind in ("array", "one", "row", "column")
+        }
+        self.trace: tuple[tuple[int, ...], Trace] | None = None
 
-    def bytes(self, count: int) -> int:
-        """Return how many bytes a call of so many elements reads and writes."""
-        return self._each * count + self._once
+    def bytes(self, shape: tuple[int, ...]) -> int:
+        """Return how many bytes a call over `shape` reads and writes."""
+        counts = {
+            "array": prod(shape),
+            "one": 1,
+            "row": prod(shape[: self._axes]),
+            "column": prod(shape[self._axes :]),
+        }
+        return sum(counts[kind] * each for kind, each in self._bytes.items())
 
     def read(self, values: Sequence[Any]) -> tuple[list[Any], tuple[int, ...], list[Any]] | None:
         """Return the tensors, the shape of the call, and what the kernel is given but for what it writes.
 
-        None where the kernel cannot take them: they are not of one shape, or do not lie one number after the other.
+        None where the kernel cannot take them: their shapes do not go together as it needs, or they do not lie one number after
+        the other.
         """
         given: list[Any] = [0] * self._size
         tensors = []
         shape: Any = None
+        parts: list[tuple[tuple[int, ...], str]] = []
         rank = low = 0
-        for i, one, inner, form, place in self._tensors:
+        for i, kind, inner, form, place in self._tensors:
             tensor = values[i]
             own = tensor.shape
             if inner:
                 if own[-inner:] != form:
                     return None
                 own = own[:-inner]
-            if one:
+            if self._axes:
+                parts.append((tuple(own), kind))
+            elif kind == "one":
                 if prod(own) != 1:
                     return None
                 rank = max(rank, len(own))
@@ -111,10 +124,12 @@ class Inputs:
             if not tensor.is_contiguous() or tensor.is_neg():
                 return None
             address = tensor.data_ptr()
-            if not one:
+            if kind != "one":
                 low |= address
             given[place] = address
             tensors.append(tensor)
+        if self._axes:
+            shape = self._table(parts)
         if low % self._alignment or shape is None or len(shape) < rank or not 0 < prod(shape) <= _MOST:
             return None
         for i, place, least_, most in self._numbers:
@@ -123,6 +138,19 @@ class Inputs:
                 return None
             given[place] = value
         return tensors, tuple(shape), given
+
+    def _table(self, parts: Sequence[tuple[tuple[int, ...], str]]) -> tuple[int, ...] | None:
+        """Return the shape of a call over rows and columns, None where it is none for the kernel."""
+        rank = max(len(own) for own, _ in parts)
+        over = [1] * rank
+        for own, _ in parts:
+            for axis, length in enumerate(own, rank - len(own)):
+                if length != 1:
+                    over[axis] = length
+        shape = tuple(over)
+        if any(side(own, shape, self._axes) != kind for own, kind in parts):
+            return None
+        return shape if 0 < prod(shape) <= _MOST and self._kernel.takes(shape) else None
 
 
 def _limits(a: Argument) -> tuple[Any, Any]:

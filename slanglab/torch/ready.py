@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from math import prod
 from typing import Any, Final
 
 import torch
@@ -265,9 +264,8 @@ class Kind:
         else:
             made = torch.empty((*shape, *self._element), dtype=self._dtype, device=self._where)
         given[inputs.result] = made.data_ptr()
-        count = prod(shape)
-        self._launch(kernel, count, given, (*tensors, made))
-        self._left(self.ready.target, kernel, inputs, count, started)
+        self._launch(kernel, shape, given, (*tensors, made))
+        self._left(self.ready.target, kernel, inputs, shape, started)
         return made
 
     def backward(
@@ -327,33 +325,36 @@ class Kind:
         for gradient, place in zip(found, inputs.gradients, strict=True):
             if gradient is not None:
                 given[place] = gradient.data_ptr()
-        count = prod(shape)
-        self._launch(kernel, count, given, (*tensors, seed, *found))
-        self._left(self.ready.backward, kernel, inputs, count, started)
+        self._launch(kernel, shape, given, (*tensors, seed, *found))
+        self._left(self.ready.backward, kernel, inputs, shape, started)
         return found
 
-    def _launch(self, kernel: Bare, count: int, given: Sequence[Any], owners: Sequence[Any]) -> None:
-        bytes_ = kernel.room(count)
+    def _launch(
+        self, kernel: Bare, shape: tuple[int, ...], given: Sequence[Any], owners: Sequence[Any]
+    ) -> None:
+        bytes_ = kernel.room(shape)
         # Torch gives memory that is let go of to what comes later in the same stream.
         room = torch.empty(bytes_, dtype=torch.uint8, device=self._where) if bytes_ else None
         address = room.data_ptr() if room is not None else 0
         owners = (*owners, room)
         index = self._where.index
         if index is None:
-            kernel.launch(count, given, 0, address, owners)
+            kernel.launch(shape, given, 0, address, owners)
         elif _current() == index:
-            kernel.launch(count, given, _stream(index), address, owners)
+            kernel.launch(shape, given, _stream(index), address, owners)
         else:
             with torch.cuda.device(index):
-                kernel.launch(count, given, _stream(index), address, owners)
+                kernel.launch(shape, given, _stream(index), address, owners)
 
-    def _left(self, target: Target, kernel: Bare, inputs: Inputs, count: int, started: float) -> None:
+    def _left(
+        self, target: Target, kernel: Bare, inputs: Inputs, shape: tuple[int, ...], started: float
+    ) -> None:
         """Leave what the report of the call needs."""
         seconds = time.perf_counter() - started
         known = inputs.trace
-        if known is None or known[0] != count:
-            details = Details("straight", "", kernel.group_shape, bytes=inputs.bytes(count))
-            known = inputs.trace = count, Trace(target.name, target.backward, details)
+        if known is None or known[0] != shape:
+            details = Details("straight", "", kernel.group_shape, bytes=inputs.bytes(shape))
+            known = inputs.trace = shape, Trace(target.name, target.backward, details)
         target.control.last = known[1], seconds, (), {}
 
 

@@ -9,7 +9,7 @@ from straight_cases import FUNCTIONS, Array, floats, forward, target_of, upload
 
 import slanglab as sl
 from slanglab.engine import straight
-from slanglab.engine.straight import Strategy, loading, tables
+from slanglab.engine.straight import Strategy, extents, loading, tables
 
 MORE = """
 [Differentiable] float unit(float x[40], float w[40], float b)
@@ -32,7 +32,7 @@ STRATEGIES = {
 def _of_any_size(monkeypatch):
     """Small calls too, so that a test may have many."""
     monkeypatch.setattr(tables, "_LEAST_SOFTWARE", 1)
-    monkeypatch.setattr(tables, "_LEAST", 1)
+    monkeypatch.setattr(tables, "LEAST", 1)
 
 
 @pytest.fixture
@@ -297,7 +297,7 @@ def test_appended_to_an_encoder(module, rng):
 
 def test_more_sums_than_cells_go_to_slangpy(device, rng, monkeypatch):
     m = sl.compile(FUNCTIONS, "tables_full")
-    monkeypatch.setattr(tables, "_ROOM", 2**8)
+    monkeypatch.setattr(extents, "_ROOM", 2**8)
     x, y = sl.tensor(floats(rng, 4000, 1), grad=True), sl.tensor(floats(rng, 9), grad=True)
     r = sl.zeros((4000, 9), grad=True)
     sl.assign(r.grad, 1.0)
@@ -316,7 +316,7 @@ def test_random_calls(device, rng, seed, monkeypatch):
         many = max(
             many,
             math.ceil(2 * least / few),
-            tables._LEAST_SOFTWARE if straight.least(device) < 2**15 else tables._LEAST,
+            tables._LEAST_SOFTWARE if straight.least(device) < 2**15 else tables.LEAST,
         )
         many = max(many, math.ceil(straight.least(device) / few))
         upright = bool(rng.random() < 0.5)

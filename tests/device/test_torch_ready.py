@@ -104,8 +104,9 @@ def test_large_calls_after_small_ones_are_ready_at_once(device, direct):
 
 @pytest.mark.parametrize(
     "shapes",
-    [((LARGE,), (LARGE,)), ((5,), (5,)), ((7, 3), (7, 3)), ((LARGE,), (1,)), ((6,), ()), ((2, 3), (1, 1))],
-)
+    [((LARGE,), (LARGE,)), ((5,), (5,)), ((7, 3), (7, 3)), ((LARGE,), (1,)), ((6,), ()), ((2, 3), (1, 1)),
+        ((300, 1), (7,)), ((5, 1), (400,)), ((40, 1), (1, 3)), ((20, 30), (30,)), ((6, 1, 1), (5, 4))],
+)  # fmt: skip
 def test_values_and_gradients_are_those_of_torch(m, direct, shapes, seed):
     torch.manual_seed(seed)
     for i in range(4):
@@ -119,12 +120,46 @@ def test_values_and_gradients_are_those_of_torch(m, direct, shapes, seed):
         wanted = torch.autograd.grad(expected, (p, q), given.double())
         assert y.shape == expected.shape
         assert torch.allclose(y.double(), expected, rtol=1e-5, atol=1e-5)
-        scale = float((given.double() * p * p).abs().sum()) if w.numel() == 1 else 1.0
+        summed = w.numel() < y.numel() or x.numel() < y.numel()
+        scale = float((given.double() * p * p).abs().sum()) if summed else 1.0
         for mine, theirs, t in zip(found, wanted, (x, w), strict=True):
             assert mine.shape == t.shape
             assert mine.dtype == t.dtype
             assert torch.allclose(mine.double(), theirs, rtol=1e-4, atol=1e-6 * scale + 1e-5)
     assert path() == "straight"
+
+
+LAYER = """
+[Differentiable] float unit(float x[5], float w[5], float b)
+{
+    float sum = b;
+    [ForceUnroll] for (int k = 0; k < 5; ++k) sum += w[k] * x[k];
+    return max(sum, 0.0);
+}
+"""
+
+
+def test_a_layer_is_ready_whichever_there_is_more_of(device, direct, soon, seed):
+    """Its units are columns; a call with more units than inputs has the same kind, and another kernel."""
+    torch.manual_seed(seed)
+    unit = slanglab.compile(LAYER, "torch_ready_layer").unit
+    for turn, (n, units) in enumerate([(700, 4), (700, 4), (9, 300), (650, 3), (1, 40), (3000, 30)]):
+        x = torch.randn(n, 1, 5, device=direct, requires_grad=True)
+        w = torch.randn(units, 5, device=direct, requires_grad=True)
+        b = torch.randn(units, device=direct, requires_grad=True)
+        y = unit(x, w, b)
+        given = torch.randn(y.shape, device=direct)
+        found = torch.autograd.grad(y, (x, w, b), given)
+        # With one input there are units alone: that is a call like those of any elementwise function.
+        assert is_ready(y) == (turn >= 1 and n > 1), turn
+        p, q, r = (t.detach().double().requires_grad_() for t in (x, w, b))
+        expected = torch.relu(torch.nn.functional.linear(p[:, 0], q, r))
+        kept = given.double() * ((y > 0) == (expected > 0))  # a unit may be on the other side of its kink
+        wanted = torch.autograd.grad(expected, (p, q, r), kept)
+        assert torch.allclose(y.double(), expected, rtol=1e-5, atol=1e-5)
+        for mine, theirs in zip(found, wanted, strict=True):
+            assert mine.shape == theirs.shape
+            assert torch.allclose(mine.double(), theirs, rtol=1e-4, atol=1e-4 * (1 + n / 300)), turn
 
 
 def test_random_calls_before_and_after(m, direct, rng):

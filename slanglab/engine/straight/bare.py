@@ -18,10 +18,12 @@ import slangpy as spy
 
 from slanglab import waiting
 from slanglab.device import is_software
-from slanglab.engine.straight.arguments import Argument, Refusal, classify
+from slanglab.engine.straight import tables
+from slanglab.engine.straight.arguments import Argument, Refusal, call_shape, classify, outer, values_of
+from slanglab.engine.straight.extents import Crossed, Extent, Extents, Flat
 from slanglab.engine.straight.kernel import check_target, suited
 from slanglab.engine.straight.launching import CODES, packing
-from slanglab.engine.straight.loading import Code, code, load
+from slanglab.engine.straight.loading import Code, Loaded, code, load
 from slanglab.engine.straight.strategy import Strategy, choose
 from slanglab.engine.target import Target
 from slanglab.guard import KernelRefusedError
@@ -30,9 +32,10 @@ from slanglab.machine.cuda import Function
 
 __all__ = ["Bare", "build", "shares_addresses"]
 
-_HEAD = ("count", "step", "slots", "zero")
 _CELLS = "cells"
 _CELL_BYTES = 8
+_FEW = 64
+"""Rows or columns that few threads may go through: that takes less time than another way of launching the call."""
 _ALIGNED = 16
 """Bytes: the driver reads a struct to its end, which is a multiple of its widest member."""
 
@@ -58,11 +61,23 @@ def build(target: Target, values: Mapping[str, Any], result: Any, *, fresh: bool
     """
     try:
         check_target(target)
-        found, _ = classify(target, values, result)
-        if not any(a.kind == "array" for a in found):
+        found, axes = classify(target, values, result, tables=True)
+        if not any(a.kind == "array" for a in found) and not axes:
             raise Refusal("no argument is an array")
+        if axes and any(a.kind == "grid" for a in found):
+            raise Refusal("an argument is a grid, and others are broadcast over part of the call")
+        over = call_shape(
+            [
+                (a, outer(v, a))
+                for a, v in zip(found, values_of(target, values, result), strict=True)
+                if a.rank
+            ]
+        )
         made = _InCuda if target.device.info.type == spy.DeviceType.cuda else _Here
-        return made(target, found, replace(suited(target, found), fresh=fresh, bare=True))
+        strategy = tables.suited(target.device) if axes else suited(target, found)
+        kernel = made(target, found, replace(strategy, fresh=fresh, bare=True), axes)
+        kernel.compile(over)
+        return kernel
     except (Refusal, KernelRefusedError) as refusal:
         return str(refusal)
     except RuntimeError as error:  # the driver does not take it
@@ -100,29 +115,60 @@ class Bare(ABC):
     group_shape : tuple of int
     alignment : int
         The arrays begin at multiples of so many bytes; 1 where each number's own will do.
+    axes : int
+        How many of a call's axes are those of its rows; 0 where no argument is a row or a column.
     """
 
     names: tuple[str, ...]
 
-    def __init__(self, arguments: Sequence[Argument], strategy: Strategy) -> None:
+    def __init__(self, target: Target, arguments: Sequence[Argument], strategy: Strategy, axes: int) -> None:
         self.arguments = tuple(arguments)
         self.group_shape = (strategy.group,)
         self.alignment = _ALIGNED if strategy.width > 1 else 1
-        self._tile, self._groups = strategy.tile, strategy.groups_for
-        self._sums = sum(a.layout.count for a in arguments if a.kind == "one" and a.gradient)
+        self.axes = axes
+        self._target, self._strategy = target, strategy
+        self._crossed = Crossed(arguments, strategy, axes, is_software(target.device)) if axes else None
+        self._extents: Extents = self._crossed or Flat(arguments, strategy)
+        self._seen: tuple[tuple[int, ...], Extent] = (), Extent((), 0)
 
-    def room(self, count: int) -> int:
-        """Return how many bytes a launch for so many elements needs for what its groups sum up."""
-        return self._groups(count) * self._sums * _CELL_BYTES
+    def _extent(self, shape: tuple[int, ...]) -> Extent:
+        """Return the launch for a call over `shape`, which mostly is that of the last call."""
+        seen = self._seen
+        if seen[0] != shape or not seen[1].groups:
+            seen = self._seen = shape, self._extents.of(shape)
+        return seen[1]
+
+    def takes(self, shape: tuple[int, ...]) -> bool:
+        """Tell whether a call over `shape` is one for this kernel: not one in which few threads would have all to do."""
+        if self._crossed is None:
+            return True
+        _, threads, inner = self._crossed.lengths(shape)
+        return (inner <= _FEW or threads >= tables.LEAST) and self._crossed.has_room(shape)
+
+    def room(self, shape: tuple[int, ...]) -> int:
+        """Return how many bytes a launch for a call over `shape` needs for what its groups sum up."""
+        return self._extent(shape).cells * _CELL_BYTES
 
     @abstractmethod
-    def launch(self, count: int, values: Sequence[Any], stream: int, room: int, owners: object) -> None:
+    def compile(self, shape: tuple[int, ...]) -> None:
+        """Compile the kernel for calls over a shape like this one.
+
+        Raises
+        ------
+        Refusal
+        KernelRefusedError
+        """
+
+    @abstractmethod
+    def launch(
+        self, shape: tuple[int, ...], values: Sequence[Any], stream: int, room: int, owners: object
+    ) -> None:
         """Launch the kernel; on a software renderer wait for it too.
 
         Parameters
         ----------
-        count : int
-            Elements of the call, 1 to 2^31 - 1.
+        shape : tuple of int
+            Of the call, 1 to 2^31 - 1 elements.
         values : sequence of int or float
             By `names`; the arrays are contiguous.
         stream : int
@@ -137,43 +183,61 @@ class Bare(ABC):
 class _InCuda(Bare):
     """One that CUDA's driver launches."""
 
-    def __init__(self, target: Target, arguments: Sequence[Argument], strategy: Strategy) -> None:
-        super().__init__(arguments, strategy)
-        text, made = code(target, arguments, strategy)
-        self.names, self._pack = _order(text.fields, made[0])
+    def __init__(self, target: Target, arguments: Sequence[Argument], strategy: Strategy, axes: int) -> None:
+        super().__init__(target, arguments, strategy, axes)
+        self._kernels: dict[bool, tuple[Any, Function, Function | None]] = {}
+        """By whether threads take rows."""
+
+    def compile(self, shape: tuple[int, ...]) -> None:
+        rows = self._extent(shape).rows
+        text, made = code(self._target, self.arguments, replace(self._strategy, rows=rows))
+        self.names, pack = _order(text.fields, made[0], self._extents.names)
         if any(m.places != made[0].places for m in made):
             raise Refusal("its two kernels take their arguments in different ways")
-        functions = [Function(target.device, m.ptx, m.entry, strategy.group) for m in made]
-        self._main, self._last = functions[0], functions[1] if self._sums else None
+        functions = [Function(self._target.device, m.ptx, m.entry, self._strategy.group) for m in made]
+        self._kernels[rows] = pack, functions[0], functions[1] if text.sums else None
 
-    def launch(self, count: int, values: Sequence[Any], stream: int, room: int, owners: object) -> None:
-        groups = self._groups(count)
-        if self._last is None:
-            self._main.launch(self._pack(count, groups * self._tile, groups, 0, *values), groups, stream)
-            return
-        given = self._pack(count, groups * self._tile, groups, 0, *values, room)
-        self._main.launch(given, groups, stream)
-        self._last.launch(given, self._sums, stream)
+    def launch(
+        self, shape: tuple[int, ...], values: Sequence[Any], stream: int, room: int, owners: object
+    ) -> None:
+        extent = self._extent(shape)
+        if extent.rows not in self._kernels:
+            self.compile(shape)
+        pack, main, last = self._kernels[extent.rows]
+        given = pack(*extent.numbers, *values) if last is None else pack(*extent.numbers, *values, room)
+        main.launch(given, extent.groups, stream)
+        if last is not None:
+            last.launch(given, extent.last, stream)
 
 
 class _Here(Bare):
     """One that a software renderer runs, with this process's own addresses."""
 
-    def __init__(self, target: Target, arguments: Sequence[Argument], strategy: Strategy) -> None:
-        super().__init__(arguments, strategy)
+    def __init__(self, target: Target, arguments: Sequence[Argument], strategy: Strategy, axes: int) -> None:
+        super().__init__(target, arguments, strategy, axes)
         self._device = target.device
-        self._loaded = load(target, arguments, strategy)
-        self.names = tuple(n for n in self._loaded.main.fields if n not in (*_HEAD, _CELLS))
+        self._kernels: dict[bool, Loaded] = {}
 
-    def launch(self, count: int, values: Sequence[Any], stream: int, room: int, owners: object) -> None:
-        groups = self._groups(count)
+    def compile(self, shape: tuple[int, ...]) -> None:
+        rows = self._extent(shape).rows
+        loaded = self._kernels[rows] = load(self._target, self.arguments, replace(self._strategy, rows=rows))
+        self.names = tuple(n for n in loaded.main.fields if n not in (*self._extents.names, _CELLS))
+
+    def launch(
+        self, shape: tuple[int, ...], values: Sequence[Any], stream: int, room: int, owners: object
+    ) -> None:
+        extent = self._extent(shape)
+        if extent.rows not in self._kernels:
+            self.compile(shape)
+        loaded = self._kernels[extent.rows]
         given = dict(zip(self.names, values, strict=True))
-        given |= {"count": count, "step": groups * self._tile, "slots": groups, "zero": 0, _CELLS: room}
+        given |= dict(zip(self._extents.names, extent.numbers, strict=True))
+        given[_CELLS] = room
         encoder = self._device.create_command_encoder()
-        self._loaded.main.record(encoder, given, groups)
-        if self._loaded.last is not None:
+        loaded.main.record(encoder, given, extent.groups)
+        if loaded.last is not None:
             encoder.global_barrier()
-            self._loaded.last.record(encoder, given, self._sums)
+            loaded.last.record(encoder, given, extent.last)
         self._device.submit_command_buffer(encoder.finish())
         try:
             waiting.wait(self._device)
@@ -186,10 +250,10 @@ _left: list[object] = []
 """What owns memory that kernels nobody waited for may still write."""
 
 
-def _order(fields: Mapping[str, str], made: Code) -> tuple[tuple[str, ...], Any]:
+def _order(fields: Mapping[str, str], made: Code, head: tuple[str, ...]) -> tuple[tuple[str, ...], Any]:
     """Return the arguments that a launch takes, and what packs them, behind those of every kernel and before the room for sums."""
     ordered = sorted(fields, key=lambda name: made.places[name])
-    if tuple(ordered[: len(_HEAD)]) != _HEAD or made.places[_HEAD[0]] != 0:
+    if tuple(ordered[: len(head)]) != head or made.places[head[0]] != 0:
         raise Refusal("its arguments do not lie as they were written")
     placed = []
     for name in ordered:
@@ -198,7 +262,7 @@ def _order(fields: Mapping[str, str], made: Code) -> tuple[tuple[str, ...], Any]
         if letter is None:
             raise Refusal(f"an argument is a {kind}")
         placed.append((made.places[name], letter))
-    names = ordered[len(_HEAD) :]
+    names = ordered[len(head) :]
     if _CELLS in names and names.pop() != _CELLS:
         raise Refusal("the room for sums does not come last")
     return tuple(names), packing(placed, _ALIGNED).pack

@@ -12,6 +12,7 @@ from slangpy.core.function import PipelineType
 from slangpy.core.native import FunctionNodeType
 
 from slanglab.engine.straight.arguments import Argument, Refusal, makes_tensor
+from slanglab.engine.straight.extents import Extents, Flat
 from slanglab.engine.straight.loading import Loaded, load
 from slanglab.engine.straight.strategy import Strategy, choose
 from slanglab.engine.target import Target
@@ -126,6 +127,7 @@ class Straight:
     ----------
     group_shape : tuple of int
         Threads in a group.
+    extents : Extents
     text : str
         The kernel in Slang.
     """
@@ -139,10 +141,10 @@ class Straight:
         function = target.slang_function
         self._device = target.device
         self._returned = function.return_type if function.have_return_value and not target.backward else None
-        self._sums = sum(a.layout.count for a in self.arguments if a.kind == "one" and a.gradient)
+        self.extents: Extents = Flat(self.arguments, strategy)
         self._cells: Any = None
-        self._kernels: dict[tuple[bool, bool], Loaded] = {}
-        """By whether packs are read with one load, and whether gradients are written."""
+        self._kernels: dict[tuple[bool, bool, bool], Loaded] = {}
+        """By whether packs are read with one load, whether gradients are written, and whether threads take rows."""
         self._tensors = [
             Access(a, target.backward)
             for a in self.arguments
@@ -304,23 +306,20 @@ class Straight:
 
     def start(self, launch: Launch, encoder: Any = None, fresh: bool = False) -> Any:
         """Run what `prepare` returned; see `run`. With `fresh` a backward call writes its gradients, and adds to none."""
-        loaded = self._loaded(launch.aligned, fresh)
-        strategy, variables = loaded.strategy, launch.variables
+        extent = self.extents.of(launch.shape)
+        loaded = self._loaded(launch.aligned, fresh, extent.rows)
+        variables = launch.variables
         returned = self._result(launch)
-        groups = strategy.groups_for(launch.count)
-        variables["count"] = launch.count
-        variables["step"] = groups * strategy.tile
-        variables["zero"] = 0
-        variables["slots"] = groups
+        variables.update(zip(self.extents.names, extent.numbers, strict=True))
         into = self._device.create_command_encoder() if encoder is None else encoder
         if loaded.last is None:
-            loaded.main.record(into, variables, groups)
+            loaded.main.record(into, variables, extent.groups)
         else:
-            self._give_cells(variables, groups * self._sums)
-            loaded.main.record(into, variables, groups)
+            self._give_cells(variables, extent.cells)
+            loaded.main.record(into, variables, extent.groups)
             # The second kernel reads through pointers what the first has written, which the driver cannot know.
             into.global_barrier()
-            loaded.last.record(into, variables, self._sums)
+            loaded.last.record(into, variables, extent.last)
         if encoder is None:
             self._device.submit_command_buffer(into.finish())
         return self._answer(returned)
@@ -369,21 +368,21 @@ class Straight:
 
     # ----- compiling -----
 
-    def compile(self, fresh: bool = False) -> None:
-        """Compile the kernel for arguments that lie as those of the first call.
+    def compile(self, shape: tuple[int, ...], fresh: bool = False) -> None:
+        """Compile the kernel for calls over a shape like this one, whose arguments lie as those of most calls.
 
         Raises
         ------
         Refusal
             When the compiler does not take it, or the function needs values that only slangpy's call sets.
         """
-        self._loaded(True, fresh)
+        self._loaded(True, fresh, self.extents.of(shape).rows)
 
-    def _loaded(self, aligned: bool, fresh: bool) -> Loaded:
-        kind = aligned or self.strategy.width == 1, fresh
+    def _loaded(self, aligned: bool, fresh: bool, rows: bool) -> Loaded:
+        kind = aligned or self.strategy.width == 1, fresh, rows
         loaded = self._kernels.get(kind)
         if loaded is None:
-            s = replace(self.strategy, fresh=fresh)
+            s = replace(self.strategy, fresh=fresh, rows=rows)
             loaded = self._load(s if kind[0] else replace(s, width=1, packs=s.at_once))
             self._kernels[kind] = loaded
         return loaded

@@ -53,9 +53,10 @@ def build(
             kernel = Straight(target, found, strategy or suited(target, found))
         else:
             raise Refusal("no argument is an array")
-        if not kernel.fits(values, wanted):
+        launch = kernel.prepare(values, wanted)
+        if launch is None:
             raise Refusal(kernel.reason(values, wanted))
-        kernel.compile(fresh)
+        kernel.compile(launch.shape, fresh)
         return kernel
     except Refusal as refusal:
         return str(refusal)

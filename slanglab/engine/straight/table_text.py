@@ -9,25 +9,10 @@ the cells. Neither atomic additions nor wave operations take part, so that the s
 from __future__ import annotations
 
 from slanglab.engine.straight.arguments import Argument
-from slanglab.engine.straight.strategy import Strategy
+from slanglab.engine.straight.extents import Crossed, cells
 from slanglab.engine.straight.text import ENTRY, LAST, Writer
 
-__all__ = ["TableWriter", "cells"]
-
-
-def cells(sums: int, strategy: Strategy) -> tuple[int, int]:
-    """Return how many gradients a group sums at a time, and in how many goes it sums all.
-
-    Parameters
-    ----------
-    sums : int
-        Gradients that are summed for each column.
-    strategy : Strategy
-    """
-    together = 1
-    while together < min(sums, strategy.together):
-        together *= 2
-    return together, -(-sums // together)
+__all__ = ["TableWriter"]
 
 
 class TableWriter(Writer):
@@ -49,7 +34,7 @@ class TableWriter(Writer):
 
     def _numbers(self) -> list[str]:
         # count: of what threads take one each; inner: of what each goes through
-        return ["uint count", "uint step", "uint slots", "uint zero", "uint inner"]
+        return [f"uint {name}" for name in Crossed.names]
 
     def _module_scope(self) -> list[str]:
         together, _ = cells(self.sums, self.strategy)

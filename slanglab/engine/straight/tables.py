@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -11,22 +10,15 @@ import slangpy as spy
 
 from slanglab.device import is_software
 from slanglab.engine.straight.arguments import Argument, Refusal, side
-from slanglab.engine.straight.kernel import Access, Launch, Straight
-from slanglab.engine.straight.loading import Loaded
+from slanglab.engine.straight.extents import Crossed
+from slanglab.engine.straight.kernel import Access, Straight
 from slanglab.engine.straight.strategy import Strategy, choose
-from slanglab.engine.straight.table_text import cells
 from slanglab.engine.target import Target
 
-__all__ = ["Table", "suited"]
+__all__ = ["LEAST", "Table", "suited"]
 
-_LOOPING = 64
-"""Groups of a launch in software without cells, each of which costs."""
-_LEAST, _LEAST_SOFTWARE = 2**14, 2**8
+LEAST, _LEAST_SOFTWARE = 2**14, 2**8
 """Threads below which a device is not busy with a row or column each."""
-_BUSY = 64
-"""Groups that a launch is not to have less of for want of room."""
-_ROOM = 2**24
-"""Cells in all, of eight bytes."""
 
 
 def suited(device: spy.Device) -> Strategy:
@@ -64,29 +56,9 @@ class Table(Straight):
             if a.kind not in ("number", "grid") or a.role == "result"
         ]
         self._rank = max((a.rank for a in self.arguments if a.kind != "number"), default=0)
-        self._software = is_software(target.device)
-        self._least = _LEAST_SOFTWARE if self._software else _LEAST
-
-    def _sums_of(self, rows: bool) -> int:
-        """Return how many gradients are summed for each column where threads take rows, and the other way round."""
-        kinds = ("column" if rows else "row", "one")
-        return sum(a.layout.count for a in self.arguments if a.kind in kinds and a.gradient)
-
-    def _lengths(self, shape: tuple[int, ...]) -> tuple[bool, int, int]:
-        """Return whether threads take rows, how many rows or columns they take, and through how many each goes."""
-        rows, columns = prod(shape[: self._axes]), prod(shape[self._axes :])
-        return rows >= columns, max(rows, columns), min(rows, columns)
-
-    def _groups(self, threads: int, inner: int, sums: int) -> int:
-        """Return how many groups a launch has."""
-        s = self.strategy
-        groups = -(-threads // s.group)
-        if self._software:
-            groups = min(groups, _LOOPING)
-        if sums:
-            _, goes = cells(sums, s)
-            groups = min(groups, s.groups, _ROOM // (inner * goes * s.group))
-        return groups
+        software = is_software(target.device)
+        self._least = _LEAST_SOFTWARE if software else LEAST
+        self.extents = self._crossed = Crossed(self.arguments, strategy, axes, software)
 
     def _shape(self, values: Mapping[str, Any], result: Any) -> tuple[int, ...] | str:
         shape = [1] * self._rank
@@ -107,42 +79,12 @@ class Table(Straight):
         for a, kind, own in found:
             if side(own, over, self._axes) != kind:
                 return f"{a.shown} is broadcast over another part of the call: {own} over {over}"
-        rows, threads, inner = self._lengths(over)
+        _, threads, inner = self._crossed.lengths(over)
         if threads < self._least:
             return f"of {threads} rows and {inner} columns there is too little to do at a time"
-        sums = self._sums_of(rows)
-        if sums and self._groups(threads, inner, sums) < min(
-            self._groups(threads, inner, 0), self.strategy.groups, _BUSY
-        ):
+        if not self._crossed.has_room(over):
             return "the gradients of its columns are too many to be summed in cells"
         return over
-
-    def start(self, launch: Launch, encoder: Any = None, fresh: bool = False) -> Any:
-        """Run what `prepare` returned; see `Straight.run`."""
-        rows, threads, inner = self._lengths(launch.shape)
-        loaded = self._kernel(rows, fresh)
-        sums = self._sums_of(rows)
-        variables = launch.variables
-        returned = self._result(launch)
-        groups = self._groups(threads, inner, sums)
-        variables |= {
-            "count": threads,
-            "inner": inner,
-            "step": groups * self.strategy.group,
-            "zero": 0,
-            "slots": groups,
-        }
-        into = self._device.create_command_encoder() if encoder is None else encoder
-        if loaded.last is not None:
-            _, goes = cells(sums, self.strategy)
-            self._give_cells(variables, groups * inner * goes * self.strategy.group)
-        loaded.main.record(into, variables, groups)
-        if loaded.last is not None:
-            into.global_barrier()
-            loaded.last.record(into, variables, inner * sums)
-        if encoder is None:
-            self._device.submit_command_buffer(into.finish())
-        return self._answer(returned)
 
     def bytes(self, values: Mapping[str, Any], result: Any = None) -> int:
         """Return how many bytes a call reads and writes."""
@@ -151,18 +93,8 @@ class Table(Straight):
             return 0
         rows, columns = prod(launch.shape[: self._axes]), prod(launch.shape[self._axes :])
         counts = {"array": launch.count, "one": 1, "row": rows, "column": columns}
-        return sum(
-            a.layout.count * a.layout.size * counts[a.kind] * (3 if a.gradient else 1)
-            for a in self.arguments
-            if a.kind in counts
-        )
-
-    def compile(self, fresh: bool = False) -> None:
-        """Compile the kernel of calls with more rows than columns; the other one when it is needed."""
-        self._kernel(True, fresh)
-
-    def _kernel(self, rows: bool, fresh: bool) -> Loaded:
-        loaded = self._kernels.get((rows, fresh))
-        if loaded is None:
-            loaded = self._kernels[rows, fresh] = self._load(replace(self.strategy, rows=rows, fresh=fresh))
-        return loaded
+        total = 0
+        for a in self.arguments:
+            count = counts.get("array" if a.role == "result" else a.kind, 0)
+            total += a.layout.count * a.layout.size * count * (3 if a.gradient else 1)
+        return total

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from slanglab.engine.straight.arguments import Argument
+from slanglab.engine.straight.extents import Flat
 from slanglab.engine.straight.strategy import Strategy
 
 __all__ = ["ARGUMENTS", "ENTRY", "LAST", "Kernel", "Writer", "sums_module"]
@@ -124,7 +125,7 @@ class Writer:
 
     def _numbers(self) -> list[str]:
         """Return the declarations of what every launch is told."""
-        return ["uint count", "uint step", "uint slots", "uint zero"]
+        return [f"uint {name}" for name in Flat.names]
 
     def _fields(self) -> tuple[list[str], int]:
         """Return the arguments' declarations, and about how many bytes they take."""
