@@ -110,8 +110,8 @@ class Array:
 
 def upload(tensor, values):
     bits = np.ascontiguousarray(values)
-    if bits.dtype == bool:
-        bits = bits.astype(np.uint32)
+    if bits.dtype == bool:  # of four bytes, or of one on CUDA
+        bits = bits.astype(f"u{tensor.storage.size // bits.size}")
     data = np.zeros(tensor.storage.size, np.uint8)
     raw = bits.view(np.uint8).reshape(-1)
     data[: raw.size] = raw
