@@ -1,6 +1,6 @@
 """Straight kernels: one Slang kernel for one elementwise call of one function, instead of slangpy's general one.
 
-A call is over all elements of arrays (`kernel`, `text`), or over rows and columns (`tables`, `table_text`).
+A call is over all elements of arrays (`kernel`, `array_text`), or over rows and columns (`tables`, `table_text`).
 """
 
 from slanglab.engine.straight.kernel import Launch, Straight

@@ -15,11 +15,12 @@ import slangpy as spy
 from slanglab import guard
 from slanglab.engine.building import Guarded, count_kernel
 from slanglab.engine.straight.arguments import Argument, Refusal
+from slanglab.engine.straight.array_text import ArrayWriter
 from slanglab.engine.straight.launching import Launcher
 from slanglab.engine.straight.strategy import Strategy
 from slanglab.engine.straight.table_text import TableWriter
-from slanglab.engine.straight.text import ARGUMENTS, ENTRY, LAST, Writer, sums_module
-from slanglab.engine.straight.text import Kernel as Text
+from slanglab.engine.straight.writer import ARGUMENTS, ENTRY, LAST, sums_module
+from slanglab.engine.straight.writer import Kernel as Text
 from slanglab.engine.target import Target
 from slanglab.guard import Kernel, KernelRefusedError, texts_of
 from slanglab.tensors import kernels
@@ -132,7 +133,7 @@ def _load(target: Target, arguments: Sequence[Argument], strategy: Strategy) -> 
     session = module.session
     modules = [module.name, *(linked.name for linked in module.link)]
     function = str(target.node.calc_build_info().name)
-    writer = TableWriter if any(a.kind in ("row", "column") for a in arguments) else Writer
+    writer = TableWriter if any(a.kind in ("row", "column") for a in arguments) else ArrayWriter
     kernel = writer(modules, function, arguments, target.backward, strategy).kernel()
     # The text says which version of which module it is for: the same name is the same kernel.
     name = f"slanglab/straight-{_digest(kernel.text)}"

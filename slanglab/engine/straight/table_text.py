@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from slanglab.engine.straight.arguments import Argument
 from slanglab.engine.straight.extents import Crossed, cells
-from slanglab.engine.straight.text import ENTRY, LAST, Writer
+from slanglab.engine.straight.writer import ENTRY, LAST, Writer
 
 __all__ = ["TableWriter"]
 
@@ -96,17 +96,17 @@ class TableWriter(Writer):
     def _single(self) -> list[str]:
         """Return the work on one element."""
         index = "sl_own * sl.inner + sl_other" if self.strategy.rows else "sl_other * sl.count + sl_own"
-        lines = [f"uint sl_i = {index};"]
+        work = [f"uint sl_i = {index};"]
         for a in self.arguments:
             if a.kind == self._short:
-                lines.append(self._declared(a, f"v_{a.key}", self._element_scalars(a, a.key, "sl_other")))
-        if self.sums:
-            lines.append(f"{self._part_type()}[{self.sums}] sl_part = {{}};")
-        lines += self._work("sl_i", "sl_inside")
+                work.append(self._declared(a, f"v_{a.key}", self._element_scalars(a, a.key, "sl_other")))
+        work += self._work("sl_i")
         for a in self.arguments:
             if a.kind == self._long and a.gradient:
                 for k, scalar in enumerate(a.layout.scalars(f"p_{a.key}.d")):
-                    lines.append(f"g_{a.key}[{k}] += {self._real(a)}({scalar});")
+                    work.append(f"g_{a.key}[{k}] += {self._real(a)}({scalar});")
+        lines = [f"{self._part_type()}[{self.sums}] sl_part = {{}};"] if self.sums else []
+        lines += ["if (sl_inside)", "{", *(f"    {line}" for line in work), "}"]
         return [*lines, *self._summed()] if self.sums else lines
 
     def _summed(self) -> list[str]:
@@ -125,10 +125,7 @@ class TableWriter(Writer):
             ]
             if together > 1:
                 lines.append("    GroupMemoryBarrierWithGroupSync(); // the addends before are still read")
-                lines += [
-                    f"    sl_table[{(k - first) * stride} + sl_lane] = sl_inside ? sl_part[{k}] : 0;"
-                    for k in here
-                ]
+                lines += [f"    sl_table[{(k - first) * stride} + sl_lane] = sl_part[{k}];" for k in here]
                 lines += [
                     "    GroupMemoryBarrierWithGroupSync();",
                     "    if (sl_sums)",
@@ -140,7 +137,7 @@ class TableWriter(Writer):
                     "    }",
                 ]
             else:
-                lines.append(f"    if (sl_inside) sl_sum.add(sl_part[{first}]);")
+                lines.append(f"    sl_sum.add(sl_part[{first}]);")
             lines += [f"    if (sl_sums) sl.cells[sl_cell + {go * group}] = sl_sum.partial();", "}"]
         return lines
 

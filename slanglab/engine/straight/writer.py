@@ -1,18 +1,16 @@
-"""The text of a straight kernel.
+"""What the texts of all straight kernels have in common: their arguments, where values lie, the call.
 
-A group takes a tile of elements at a time. Where the tile is full, each thread reads its elements into local arrays, a pack of
-neighbours with loads of up to 16 bytes, then calls the function for each, then writes; at the end of the arrays the elements
-are taken one by one. Gradients of shared parameters are summed in each thread, then over the group; a second entry point adds the
-sums of all groups to the gradients.
+Gradients of shared parameters are summed in each thread, then over the group; a second entry point adds the sums of all groups to the
+gradients.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from slanglab.engine.straight.arguments import Argument
-from slanglab.engine.straight.extents import Flat
 from slanglab.engine.straight.strategy import Strategy
 
 __all__ = ["ARGUMENTS", "ENTRY", "LAST", "Kernel", "Writer", "sums_module"]
@@ -48,7 +46,7 @@ class Kernel:
     fields: dict[str, str]
 
 
-class Writer:
+class Writer(ABC):
     """Writes the kernel for calls of a function with such arguments.
 
     Parameters
@@ -81,9 +79,9 @@ class Writer:
         self.buffers = [*self._buffers()]
         self.adds = "=" if strategy.fresh else "+="
 
+    @abstractmethod
     def _shared(self) -> list[Argument]:
         """Return the arguments whose gradients are sums over the threads."""
-        return [a for a in self.arguments if a.kind == "one" and a.gradient]
 
     def _buffers(self) -> list[tuple[str, Argument, bool]]:
         """Return the buffers: name, what lies in it, and whether it is written."""
@@ -98,8 +96,6 @@ class Writer:
             if a.gradient:
                 found.append((f"d_{a.key}", a, True))
         return found
-
-    # ----- the whole -----
 
     def kernel(self) -> Kernel:
         """Return the text, and what goes with it."""
@@ -123,9 +119,9 @@ class Writer:
         """Return what a kernel with sums declares outside of its entry points."""
         return []
 
+    @abstractmethod
     def _numbers(self) -> list[str]:
         """Return the declarations of what every launch is told."""
-        return [f"uint {name}" for name in Flat.names]
 
     def _fields(self) -> tuple[list[str], int]:
         """Return the arguments' declarations, and about how many bytes they take."""
@@ -192,36 +188,13 @@ class Writer:
             *start,
         ]
 
+    @abstractmethod
     def _entry(self, block: bool) -> list[str]:
-        s = self.strategy
-        lines = self._head(ENTRY, block, "uint3 sl_group: SV_GroupID, uint sl_lane: SV_GroupIndex")
-        lines += [f"    {line}" for line in self._constant()]
-        if self.sums:
-            lines += [
-                f"    SlangLabSum[{self.sums}] sl_sums;",
-                f"    for (uint sl_k = 0; sl_k < {self.sums}; sl_k++) sl_sums[sl_k] = slanglab_sum(sl.zero);",
-            ]
-        lines.append(
-            f"    for (uint sl_start = sl_group.x * {s.tile}; sl_start < sl.count; sl_start += sl.step)"
-        )
-        lines.append("    {")
-        if s.at_once > 1:
-            lines += [f"        if (sl_start + {s.tile} <= sl.count)", "        {"]
-            lines += [f"            {line}" for line in self._full()]
-            lines += ["            continue;", "        }"]
-        lines.append(
-            f"        for (uint sl_i = sl_start + sl_lane; sl_i < min(sl_start + {s.tile}, sl.count); sl_i += {s.group})"
-        )
-        lines += ["        {", *(f"            {line}" for line in self._single()), "        }", "    }"]
-        if self.sums:
-            lines += [
-                f"    for (uint sl_k = 0; sl_k < {self.sums}; sl_k++)",
-                "    {",
-                "        let sl_total = slanglab_group_sum(sl_lane, sl_sums[sl_k], sl.zero);",
-                "        if (sl_lane == 0) sl.cells[sl_k * sl.slots + sl_group.x] = sl_total;",
-                "    }",
-            ]
-        return [*lines, "}"]
+        """Return the kernel."""
+
+    @abstractmethod
+    def _last(self, block: bool) -> list[str]:
+        """Return the kernel that adds the sums of all groups to the gradients."""
 
     def _constant(self) -> list[str]:
         """Return the declarations of what is one value for all elements."""
@@ -232,15 +205,6 @@ class Writer:
             elif a.kind == "number" and a.role == "in":
                 lines.append(f"{a.layout.name} v_{a.key} = {a.layout.from_uniform(f'sl.{a.key}')};")
         return lines
-
-    def _last(self, block: bool) -> list[str]:
-        lines = self._head(LAST, block, "uint3 sl_group: SV_GroupID, uint sl_lane: SV_GroupIndex")
-        lines += [
-            "    SlangLabSum sl_sum = slanglab_sum(sl.zero);",
-            f"    for (uint sl_i = sl_lane; sl_i < sl.slots; sl_i += {self.strategy.group})",
-            "        sl_sum.join(sl.cells[sl_group.x * sl.slots + sl_i]);",
-        ]
-        return [*lines, *self._total("sl_group.x", lambda _: "0"), "}"]
 
     def _total(self, which: str, index: Callable[[Argument], str]) -> list[str]:
         """Return what adds the sum over a group's `sl_sum` to value number `which` of the gradients, at the element `index` says."""
@@ -258,8 +222,6 @@ class Writer:
                 lines.append(f"    case {k}: {place} = {value}; break;")
                 k += 1
         return [*lines, "    }"]
-
-    # ----- one element after the other -----
 
     def _places(self, a: Argument, buffer: str, i: str) -> list[str]:
         """Return the scalars of one element in a buffer, as what can be read and written."""
@@ -285,35 +247,26 @@ class Writer:
     def _to_place(self, a: Argument, value: str) -> str:
         return a.layout.to_stored(value) if self.strategy.pointers else value
 
-    def _single(self) -> list[str]:
-        """Return the work on element `i`."""
-        lines = [f"{self._part_type()}[{self.sums}] sl_part = {{}};"] if self.sums else []
-        lines += self._work("sl_i")
-        return [*lines, *self._join()] if self.sums else lines
-
-    def _work(self, i: str, wanted: str = "") -> list[str]:
-        """Return what reads element `i` of the arrays, calls the function, and writes; the last only where `wanted` holds."""
+    def _work(self, i: str) -> list[str]:
+        """Return what reads element `i` of the arrays, calls the function, and writes."""
         lines = []
         for buffer, a, _ in self.buffers:
             array = a.kind == "array" or a.role == "result"
             if array and not (not self.backward and a.writes) and buffer == self._read(a):
                 lines.append(self._declared(a, f"{self._local(a)}", self._element_scalars(a, buffer, i)))
         lines += self._call(i)
-        written = []
         for a in self.arguments:
             if not self.backward and a.writes:
                 for place, scalar in zip(
                     self._places(a, a.key, i), a.layout.scalars(self._local(a)), strict=True
                 ):
-                    written.append(f"{place} = {self._to_place(a, scalar)};")
+                    lines.append(f"{place} = {self._to_place(a, scalar)};")
             if a.gradient and a.kind == "array":
                 for place, scalar in zip(
                     self._places(a, f"d_{a.key}", i), a.layout.scalars(f"p_{a.key}.d"), strict=True
                 ):
-                    written.append(f"{place} {self.adds} slanglab_hidden({scalar}, sl.zero);")
-        if not wanted or not written:
-            return [*lines, *written]
-        return [*lines, f"if ({wanted})", "{", *(f"    {line}" for line in written), "}"]
+                    lines.append(f"{place} {self.adds} slanglab_hidden({scalar}, sl.zero);")
+        return lines
 
     def _read(self, a: Argument) -> str:
         """Return the buffer that an element's value comes from."""
@@ -325,12 +278,6 @@ class Writer:
 
     def _part_type(self) -> str:
         return "double" if any(a.layout.scalar == "double" for a in self.shared) else "float"
-
-    def _join(self) -> list[str]:
-        return [
-            "[ForceUnroll]",
-            f"for (int sl_k = 0; sl_k < {self.sums}; sl_k++) sl_sums[sl_k].add(sl_part[sl_k]);",
-        ]
 
     def _call(self, index: str) -> list[str]:
         """Return the call for one element, its arrays' values being in local variables."""
@@ -371,8 +318,6 @@ class Writer:
         parts.append(f"int({rest})")
         return f"{a.layout.name}({', '.join(parts)})"
 
-    # ----- a full tile -----
-
     def _chunk(self, a: Argument) -> tuple[int, int]:
         """Return how many scalars one load takes, and how many loads a pack takes."""
         scalars = a.layout.count * self.strategy.width
@@ -380,106 +325,6 @@ class Writer:
         while scalars % lanes:
             lanes //= 2
         return lanes, scalars // lanes
-
-    def _pack(self, a: Argument, buffer: str, pack: int) -> list[str]:
-        """Return the places of the chunks of one pack."""
-        s = self.strategy
-        if not s.pointers or s.width == 1:
-            return self._places(a, buffer, f"(sl_first + {pack * s.group})")
-        _, loads = self._chunk(a)
-        pointer = f"sl.{buffer}"
-        base = f"(sl_first + {pack * s.group})"
-        base = f"{base} * {loads}" if loads > 1 else base
-        return [f"{pointer}[{base} + {c}]" if loads > 1 else f"{pointer}[{base}]" for c in range(loads)]
-
-    def _loaded(self, a: Argument, buffer: str, prefix: str) -> list[str]:
-        """Return what reads a thread's elements of a buffer into the local array `prefix`."""
-        s = self.strategy
-        lines = [f"Array<{a.layout.name}, {s.at_once}> {prefix};"]
-        count = a.layout.count
-        for pack in range(s.packs):
-            if not s.pointers or s.width == 1:
-                scalars = self._element_scalars(a, buffer, f"(sl_first + {pack * s.group})")
-            else:
-                lanes, _ = self._chunk(a)
-                scalars = []
-                for c, place in enumerate(self._pack(a, buffer, pack)):
-                    lines.append(f"let {prefix}_{pack}_{c} = {place};")
-                    name = f"{prefix}_{pack}_{c}"
-                    scalars += [f"{name}[{k}]" for k in range(lanes)] if lanes > 1 else [name]
-            for j in range(s.width):
-                value = a.layout.compose(scalars[j * count : (j + 1) * count])
-                e = pack * s.width + j
-                lines.append(f"{a.layout.name} {prefix}_e{e} = {value};")
-                lines.append(f"{prefix}[{e}] = {prefix}_e{e};")
-        return lines
-
-    def _stored(self, a: Argument, buffer: str, prefix: str) -> list[str]:
-        """Return what writes the local array `prefix` to a thread's elements of a buffer."""
-        s = self.strategy
-        lines = []
-        for pack in range(s.packs):
-            scalars = [
-                self._to_place(a, v)
-                for j in range(s.width)
-                for v in a.layout.scalars(f"{prefix}[{pack * s.width + j}]")
-            ]
-            if not s.pointers or s.width == 1:
-                places = self._places(a, buffer, f"(sl_first + {pack * s.group})")
-                lines += [f"{place} = {v};" for place, v in zip(places, scalars, strict=True)]
-                continue
-            lanes, _ = self._chunk(a)
-            for c, place in enumerate(self._pack(a, buffer, pack)):
-                part = scalars[c * lanes : (c + 1) * lanes]
-                value = f"vector<{a.layout.stored},{lanes}>({', '.join(part)})" if lanes > 1 else part[0]
-                lines.append(f"{place} = {value};")
-        return lines
-
-    def _full(self) -> list[str]:
-        """Return the work on a full tile, from element `start`."""
-        s = self.strategy
-        first = f"sl_start / {s.width} + sl_lane" if s.width > 1 else "sl_start + sl_lane"
-        lines = [f"uint sl_first = {first};"]
-        if self.sums:
-            lines.append(f"{self._part_type()}[{self.sums}] sl_part = {{}};")
-        arrays = [(b, a) for b, a, _ in self.buffers if a.kind == "array" or a.role == "result"]
-        inside: list[str] = []
-        after: list[str] = []
-        for buffer, a in arrays:
-            if not self.backward and a.writes:
-                lines.append(f"Array<{a.layout.name}, {s.at_once}> all_{buffer};")
-                after += self._stored(a, buffer, f"all_{buffer}")
-            elif buffer == self._read(a):
-                lines += self._loaded(a, buffer, f"all_{buffer}")
-                inside.append(f"{a.layout.name} v_{a.key} = all_{buffer}[sl_j];")
-            else:  # a gradient
-                if self.strategy.fresh:
-                    lines.append(f"Array<{a.layout.name}, {s.at_once}> all_{buffer};")
-                else:
-                    lines += self._loaded(a, buffer, f"all_{buffer}")
-                after += self._stored(a, buffer, f"all_{buffer}")
-        index = f"((sl_first + uint(sl_j) / {s.width} * {s.group}) * {s.width} + uint(sl_j) % {s.width})"
-        body = [*inside, *self._call(index)]
-        for buffer, a in arrays:
-            if not self.backward and a.writes:
-                body.append(f"all_{buffer}[sl_j] = v_{a.key};")
-            elif a.gradient and buffer == f"d_{a.key}":
-                for to, scalar in zip(
-                    a.layout.scalars(f"all_{buffer}[sl_j]"), a.layout.scalars(f"p_{a.key}.d"), strict=True
-                ):
-                    body.append(f"{to} {self.adds} slanglab_hidden({scalar}, sl.zero);")
-        if s.unroll:
-            lines.append("[ForceUnroll]")
-        lines += [
-            f"for (int sl_j = 0; sl_j < {s.at_once}; sl_j++)",
-            "{",
-            *(f"    {line}" for line in body),
-            "}",
-            *after,
-        ]
-        if self.sums:
-            lines += self._join()
-        return lines
 
 
 def sums_module(group: int) -> str:
