@@ -6,6 +6,7 @@ cell runs now, so a handle that the user kept sees the new code after an edit.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import weakref
 from collections.abc import Callable
@@ -14,13 +15,13 @@ from typing import Any, Protocol
 
 import slangpy as spy
 from slangpy.core.function import FunctionNode
-from slangpy.core.native import FunctionNodeType
+from slangpy.core.native import FunctionNodeType, Shape
 
 from slanglab import waiting
 from slanglab.engine import dispatch, overloads
 from slanglab.engine.dispatch import Target
 from slanglab.engine.quick import MISSED
-from slanglab.errors import SlangLabError
+from slanglab.errors import ArgumentError, SlangLabError
 from slanglab.text import symbols
 
 __all__ = [
@@ -37,6 +38,27 @@ __all__ = [
 
 _resolved: weakref.WeakSet[SlangFunction] = weakref.WeakSet()
 """Proxies that hold slangpy's objects: one of them alone would keep a closed device's memory."""
+
+
+def _group_shape(given: Any) -> Any:
+    """Return slangpy's `Shape`, which alone it takes, of sizes."""
+    if isinstance(given, Shape):
+        return given
+    sizes = tuple(given) if isinstance(given, (list, tuple)) else (given,)
+    if not sizes or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in sizes):
+        raise ArgumentError(
+            "call_group_shape: a group has a whole number of threads, 1 or more, along each axis of the call",
+            argument="call_group_shape",
+            expected="a tuple such as (8, 32)",
+            given=repr(given),
+        )
+    return _shape_of(sizes)
+
+
+@functools.lru_cache(maxsize=64)
+def _shape_of(sizes: tuple[int, ...]) -> Any:
+    """Return the same `Shape` for the same sizes, so that a function with it is found again."""
+    return Shape(sizes)
 
 
 def release_all() -> None:
@@ -281,8 +303,8 @@ class SlangFunction(spy.Function):  # type: ignore[misc]
         return self._modified("return_type", return_type)
 
     def call_group_shape(self, call_group_shape: Any) -> SlangFunction:
-        """Return the function with a shape for its groups of threads."""
-        return self._modified("call_group_shape", call_group_shape)
+        """Return the function with a shape for its groups of threads: a size for each axis of the call, as a tuple or slangpy's `Shape`."""
+        return self._modified("call_group_shape", _group_shape(call_group_shape))
 
     def thread_group_size(self, thread_group_size: Any) -> SlangFunction:
         """Return the function with a group size for `dispatch`."""

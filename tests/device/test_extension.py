@@ -238,6 +238,12 @@ def test_modifiers_are_slangpys(shell):
     np.testing.assert_array_equal(add.map(a=(0,), b=(1,))(a=a, b=b).to_numpy(), outer)
     assert add.return_type("numpy")(a, 1.0).tolist() == [2, 3]
     assert add.call_group_shape(spy.slangpy.Shape((2,)))(a, 1.0).to_numpy().tolist() == [2, 3]
+    for shape in ((2,), [2], 2):
+        assert add.call_group_shape(shape)(a, 1.0).to_numpy().tolist() == [2, 3]
+    assert add.call_group_shape((2,)) is add.call_group_shape([2])
+    for wrong in ((), (0,), (2.0,), "2", None, True):
+        with pytest.raises(slanglab.errors.ArgumentError, match="whole number of threads"):
+            add.call_group_shape(wrong)
     encoder = slanglab.current().device.create_command_encoder()
     out = slanglab.zeros(2)
     add.append_to(encoder, a, 5.0, _result=out)
