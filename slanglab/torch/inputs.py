@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from slanglab.engine.runs import Trace
-from slanglab.engine.straight.arguments import Argument, side
+from slanglab.engine.straight.arguments import Argument, side, table_shape, traffic
 from slanglab.engine.straight.bare import Bare
 from slanglab.engine.target import Target
 from slanglab.scalars import SCALARS
@@ -75,23 +75,11 @@ class Inputs:
         self.sizes = (*(a.layout.size for _, a, _ in tensors), result.layout.size)
         self.result = at[f"d_{result.key}" if target.backward else result.key]
         self.gradients = tuple(at.get(f"d_{a.key}", -1) for _, a, _ in tensors)
-        self._bytes = {
-            kind: sum(
-                _bytes(a) for a in kernel.arguments if a.kind == kind or (kind == "array" and a is result)
-            )
-            for kind in ("array", "one", "row", "column")
-        }
         self.trace: tuple[tuple[int, ...], Trace] | None = None
 
     def bytes(self, shape: tuple[int, ...]) -> int:
         """Return how many bytes a call over `shape` reads and writes."""
-        counts = {
-            "array": prod(shape),
-            "one": 1,
-            "row": prod(shape[: self._axes]),
-            "column": prod(shape[self._axes :]),
-        }
-        return sum(counts[kind] * each for kind, each in self._bytes.items())
+        return traffic(self._kernel.arguments, shape, self._axes)
 
     def read(self, values: Sequence[Any]) -> tuple[list[Any], tuple[int, ...], list[Any]] | None:
         """Return the tensors, the shape of the call, and what the kernel is given but for what it writes.
@@ -141,16 +129,9 @@ class Inputs:
 
     def _table(self, parts: Sequence[tuple[tuple[int, ...], str]]) -> tuple[int, ...] | None:
         """Return the shape of a call over rows and columns, None where it is none for the kernel."""
-        rank = max(len(own) for own, _ in parts)
-        over = [1] * rank
-        for own, _ in parts:
-            for axis, length in enumerate(own, rank - len(own)):
-                if length != 1:
-                    over[axis] = length
-        shape = tuple(over)
-        if any(side(own, shape, self._axes) != kind for own, kind in parts):
-            return None
-        return shape if 0 < prod(shape) <= _MOST and self._kernel.takes(shape) else None
+        shape = table_shape([own for own, _ in parts], max(len(own) for own, _ in parts))
+        fits = all(side(own, shape, self._axes) == kind for own, kind in parts) and self._kernel.takes(shape)
+        return shape if fits else None
 
 
 def _limits(a: Argument) -> tuple[Any, Any]:
@@ -162,7 +143,3 @@ def _limits(a: Argument) -> tuple[Any, Any]:
         most = float(np.finfo(dtype).max)
         return -most, most
     return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
-
-
-def _bytes(a: Argument) -> int:
-    return a.layout.count * a.layout.size * (3 if a.gradient else 1)

@@ -3,7 +3,7 @@
 A Slang function is one unit, of so many inputs; a call is over all rows of the data and all units (`layer(x[:, None], w, b)`), so that x
 is broadcast over the units, w and b over the rows. Backward it gives the gradients of all three. Peers: plain slangpy (the same text, its
 own kernel), numpy's matrix products, and torch eager, on its GPU where SlangLab's device is one, else on the processor; for a backward
-call torch runs forward and backward. The peers of a row take turns; at each turn one makes as many calls as fill some milliseconds (20
+call torch runs forward and backward. The peers of a row take turns; at each turn one makes as many calls as fill some milliseconds (50
 at most), and the device is waited for at the end. A figure is the median of the turns. `error` is the largest of the engine's gradients
 against float64, relative to the largest value. SLANGLAB_DEVICE chooses the device.
 
@@ -13,16 +13,17 @@ Run: python tests/bench/layers.py [--sizes 12 16] [--width 16] [--turns 7]
 from __future__ import annotations
 
 import argparse
-import statistics
-import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import slangpy as spy
+from engine import Call, measure
 
 import slanglab
 from slanglab.device import describe, is_software
+
+_SECONDS = 5.0
+"""After so many the turns of a row end."""
 
 SOURCE = """
 [Differentiable] float unit(float x[WIDTH], float w[WIDTH], float b)
@@ -32,37 +33,10 @@ SOURCE = """
     return max(sum, 0.0);
 }
 """
-_TURN = 10e-3
-"""Seconds that a turn is to take."""
-
-Call = Callable[[], object]
 
 
-def measure(calls: dict[str, Call], wait: Call, turns: int) -> dict[str, float]:
-    """Return the median milliseconds of each call."""
-    blocks, times = {}, {}
-    for name, call in calls.items():
-        for _ in range(4):
-            call()
-        wait()
-        started = time.perf_counter()
-        call()
-        wait()
-        blocks[name] = max(1, min(20, round(_TURN / (time.perf_counter() - started))))
-        times[name] = []
-    for turn in range(turns):
-        for name in sorted(calls, reverse=turn % 2 == 0):
-            wait()
-            started = time.perf_counter()
-            for _ in range(blocks[name]):
-                calls[name]()
-            wait()
-            times[name].append((time.perf_counter() - started) * 1e3 / blocks[name])
-    return {name: statistics.median(t) for name, t in times.items()}
-
-
-def torch_calls(values: dict[str, Any], seeds: Any, on_gpu: bool) -> tuple[Call, Call, Call] | None:
-    """Return torch's calls, forward and forward with backward, and what waits for them."""
+def torch_calls(values: dict[str, Any], seeds: Any, on_gpu: bool) -> tuple[Call, Call] | None:
+    """Return torch's calls, forward and forward with backward, where it is there for the device."""
     try:
         import torch
     except ImportError:
@@ -81,7 +55,7 @@ def torch_calls(values: dict[str, Any], seeds: Any, on_gpu: bool) -> tuple[Call,
         y = torch.relu(torch.nn.functional.linear(*leaves))
         return torch.autograd.grad(y, leaves, s)
 
-    return forward, both, torch.cuda.synchronize if on_gpu else lambda: None
+    return forward, both
 
 
 def rows_of(n: int, width: int, turns: int) -> None:
@@ -125,20 +99,15 @@ def rows_of(n: int, width: int, turns: int) -> None:
         "slangpy": lambda: plain.bwds(*theirs, _result=z),
         "numpy": by_numpy_back,
     }
-    wait = device.wait
     peer = torch_calls(values, seeds, not is_software(device))
     if peer is not None:
-        forward["torch"], back["torch"] = peer[0], peer[1]
-
-        def wait() -> None:
-            device.wait()
-            peer[2]()
+        forward["torch"], back["torch"] = peer
 
     back["SlangLab"]()
     path = slanglab.last_run().path
     error = worst([t.grad_out.to_numpy() for t in mine], values, seeds)
     for what, calls in (("forward", forward), ("backward", back)):
-        found = measure(calls, wait, turns)
+        found = measure(calls, device, turns, _SECONDS)
         cells = [f"{found[k]:.3f}" if k in found else "" for k in ("slangpy", "numpy", "torch")]
         print(
             f"| 2^{n.bit_length() - 1} | {what} | **{found['SlangLab']:.3f}** | {path} | {' | '.join(cells)} | "

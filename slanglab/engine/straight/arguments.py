@@ -13,7 +13,17 @@ from slanglab.engine.straight.layouts import Layout, layout
 from slanglab.engine.target import Target
 from slanglab.scalars import type_name
 
-__all__ = ["Argument", "Refusal", "Side", "call_shape", "classify", "makes_tensor", "side", "values_of"]
+__all__ = [
+    "Argument",
+    "Refusal",
+    "Side",
+    "call_shape",
+    "classify",
+    "makes_tensor",
+    "side",
+    "table_shape",
+    "values_of",
+]
 
 Side = Literal["array", "one", "row", "column"]
 Kind = Literal[Side, "number", "grid"]
@@ -67,6 +77,11 @@ class Argument:
     def writes(self) -> bool:
         """Whether a forward call writes it."""
         return self.role != "in"
+
+    @property
+    def bytes(self) -> int:
+        """What a call reads and writes for each of its values; gradients are read, and written."""
+        return self.layout.count * self.layout.size * (3 if self.gradient else 1)
 
 
 def values_of(target: Target, values: Mapping[str, Any], result: Any) -> list[Any]:
@@ -270,6 +285,22 @@ def side(own: tuple[int, ...], shape: tuple[int, ...], rows: int) -> Side | None
     if rows and own[rows:] == shape[rows:] and prod(own[:rows]) == 1:
         return "column"
     return None
+
+
+def table_shape(shapes: Sequence[tuple[int, ...]], rank: int) -> tuple[int, ...]:
+    """Return the shape of a call over rows and columns, where each length but 1 is the call's; whether it is so `side` tells."""
+    found = [1] * rank
+    for own in shapes:
+        for axis, length in enumerate(own, rank - len(own)):
+            if length != 1:
+                found[axis] = length
+    return tuple(found)
+
+
+def traffic(arguments: Sequence[Argument], shape: tuple[int, ...], rows: int) -> int:
+    """Return how many bytes a call over `shape` reads and writes, the first `rows` axes being those of its rows."""
+    counts = {"array": prod(shape), "one": 1, "row": prod(shape[:rows]), "column": prod(shape[rows:])}
+    return sum(a.bytes * counts.get("array" if a.role == "result" else a.kind, 0) for a in arguments)
 
 
 def _split(shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> int:

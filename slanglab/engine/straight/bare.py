@@ -23,7 +23,7 @@ from slanglab.engine.straight.arguments import Argument, Refusal, call_shape, cl
 from slanglab.engine.straight.extents import Crossed, Extent, Extents, Flat
 from slanglab.engine.straight.kernel import check_target, suited
 from slanglab.engine.straight.launching import CODES, packing
-from slanglab.engine.straight.loading import Code, Loaded, code, load
+from slanglab.engine.straight.loading import Code, code, load
 from slanglab.engine.straight.strategy import Strategy, choose
 from slanglab.engine.target import Target
 from slanglab.guard import KernelRefusedError
@@ -129,6 +129,8 @@ class Bare(ABC):
         self._target, self._strategy = target, strategy
         self._crossed = Crossed(arguments, strategy, axes, is_software(target.device)) if axes else None
         self._extents: Extents = self._crossed or Flat(arguments, strategy)
+        self._kernels: dict[bool, Any] = {}
+        """By whether threads take rows, what `compile` made."""
         self._seen: tuple[tuple[int, ...], Extent] = (), Extent((), 0)
 
     def _extent(self, shape: tuple[int, ...]) -> Extent:
@@ -159,7 +161,6 @@ class Bare(ABC):
         KernelRefusedError
         """
 
-    @abstractmethod
     def launch(
         self, shape: tuple[int, ...], values: Sequence[Any], stream: int, room: int, owners: object
     ) -> None:
@@ -178,15 +179,20 @@ class Bare(ABC):
         owners : object
             What the memory belongs to.
         """
+        extent = self._extent(shape)
+        if extent.rows not in self._kernels:
+            self.compile(shape)
+        self._start(self._kernels[extent.rows], extent, values, stream, room, owners)
+
+    @abstractmethod
+    def _start(
+        self, kernel: Any, extent: Extent, values: Sequence[Any], stream: int, room: int, owners: object
+    ) -> None:
+        """Launch one of `_kernels`; see `launch`."""
 
 
 class _InCuda(Bare):
     """One that CUDA's driver launches."""
-
-    def __init__(self, target: Target, arguments: Sequence[Argument], strategy: Strategy, axes: int) -> None:
-        super().__init__(target, arguments, strategy, axes)
-        self._kernels: dict[bool, tuple[Any, Function, Function | None]] = {}
-        """By whether threads take rows."""
 
     def compile(self, shape: tuple[int, ...]) -> None:
         rows = self._extent(shape).rows
@@ -197,13 +203,10 @@ class _InCuda(Bare):
         functions = [Function(self._target.device, m.ptx, m.entry, self._strategy.group) for m in made]
         self._kernels[rows] = pack, functions[0], functions[1] if text.sums else None
 
-    def launch(
-        self, shape: tuple[int, ...], values: Sequence[Any], stream: int, room: int, owners: object
+    def _start(
+        self, kernel: Any, extent: Extent, values: Sequence[Any], stream: int, room: int, owners: object
     ) -> None:
-        extent = self._extent(shape)
-        if extent.rows not in self._kernels:
-            self.compile(shape)
-        pack, main, last = self._kernels[extent.rows]
+        pack, main, last = kernel
         given = pack(*extent.numbers, *values) if last is None else pack(*extent.numbers, *values, room)
         main.launch(given, extent.groups, stream)
         if last is not None:
@@ -213,34 +216,26 @@ class _InCuda(Bare):
 class _Here(Bare):
     """One that a software renderer runs, with this process's own addresses."""
 
-    def __init__(self, target: Target, arguments: Sequence[Argument], strategy: Strategy, axes: int) -> None:
-        super().__init__(target, arguments, strategy, axes)
-        self._device = target.device
-        self._kernels: dict[bool, Loaded] = {}
-
     def compile(self, shape: tuple[int, ...]) -> None:
         rows = self._extent(shape).rows
         loaded = self._kernels[rows] = load(self._target, self.arguments, replace(self._strategy, rows=rows))
         self.names = tuple(n for n in loaded.main.fields if n not in (*self._extents.names, _CELLS))
 
-    def launch(
-        self, shape: tuple[int, ...], values: Sequence[Any], stream: int, room: int, owners: object
+    def _start(
+        self, kernel: Any, extent: Extent, values: Sequence[Any], stream: int, room: int, owners: object
     ) -> None:
-        extent = self._extent(shape)
-        if extent.rows not in self._kernels:
-            self.compile(shape)
-        loaded = self._kernels[extent.rows]
         given = dict(zip(self.names, values, strict=True))
         given |= dict(zip(self._extents.names, extent.numbers, strict=True))
         given[_CELLS] = room
-        encoder = self._device.create_command_encoder()
-        loaded.main.record(encoder, given, extent.groups)
-        if loaded.last is not None:
+        device = self._target.device
+        encoder = device.create_command_encoder()
+        kernel.main.record(encoder, given, extent.groups)
+        if kernel.last is not None:
             encoder.global_barrier()
-            loaded.last.record(encoder, given, extent.last)
-        self._device.submit_command_buffer(encoder.finish())
+            kernel.last.record(encoder, given, extent.last)
+        device.submit_command_buffer(encoder.finish())
         try:
-            waiting.wait(self._device)
+            waiting.wait(device)
         except BaseException:  # Interrupt ends the wait, not the kernel, which goes on to write there
             _left.append(owners)
             raise

@@ -11,7 +11,7 @@ import slangpy as spy
 from slangpy.core.function import PipelineType
 from slangpy.core.native import FunctionNodeType
 
-from slanglab.engine.straight.arguments import Argument, Refusal, makes_tensor
+from slanglab.engine.straight.arguments import Argument, Refusal, makes_tensor, traffic
 from slanglab.engine.straight.extents import Extents, Flat
 from slanglab.engine.straight.loading import Loaded, load
 from slanglab.engine.straight.strategy import Strategy, choose
@@ -142,6 +142,8 @@ class Straight:
         self._device = target.device
         self._returned = function.return_type if function.have_return_value and not target.backward else None
         self.extents: Extents = Flat(self.arguments, strategy)
+        self._axes = 0
+        """How many of a call's axes are those of its rows."""
         self._cells: Any = None
         self._kernels: dict[tuple[bool, bool, bool], Loaded] = {}
         """By whether packs are read with one load, whether gradients are written, and whether threads take rows."""
@@ -356,15 +358,7 @@ class Straight:
     def bytes(self, values: Mapping[str, Any], result: Any = None) -> int:
         """Return how many bytes a call reads and writes."""
         launch = self._launch(values, result)
-        if isinstance(launch, str):
-            return 0
-        total = 0
-        for a in self.arguments:
-            if a.kind in ("grid", "number") and a.role != "result":
-                continue
-            size = a.layout.count * a.layout.size * (1 if a.kind == "one" else launch.count)
-            total += size * (3 if a.gradient else 1)
-        return total
+        return 0 if isinstance(launch, str) else traffic(self.arguments, launch.shape, self._axes)
 
     # ----- compiling -----
 

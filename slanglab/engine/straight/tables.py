@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
 from typing import Any
 
 import slangpy as spy
 
 from slanglab.device import is_software
-from slanglab.engine.straight.arguments import Argument, Refusal, side
+from slanglab.engine.straight.arguments import Argument, Refusal, side, table_shape
 from slanglab.engine.straight.extents import Crossed
 from slanglab.engine.straight.kernel import Access, Straight
 from slanglab.engine.straight.strategy import Strategy, choose
@@ -61,7 +60,6 @@ class Table(Straight):
         self.extents = self._crossed = Crossed(self.arguments, strategy, axes, software)
 
     def _shape(self, values: Mapping[str, Any], result: Any) -> tuple[int, ...] | str:
-        shape = [1] * self._rank
         found: list[tuple[Access, Any, tuple[int, ...]]] = []
         for a, kind in zip(self._tensors, self._kinds, strict=True):
             own = self._own(a, values, result)
@@ -71,11 +69,8 @@ class Table(Straight):
                 return own
             if len(own) > self._rank:
                 return f"{a.shown} has {len(own)} axes"
-            for axis, length in enumerate(own, self._rank - len(own)):
-                if length != 1:
-                    shape[axis] = length
             found.append((a, kind, own))
-        over = tuple(shape)
+        over = table_shape([own for _, _, own in found], self._rank)
         for a, kind, own in found:
             if side(own, over, self._axes) != kind:
                 return f"{a.shown} is broadcast over another part of the call: {own} over {over}"
@@ -85,16 +80,3 @@ class Table(Straight):
         if not self._crossed.has_room(over):
             return "the gradients of its columns are too many to be summed in cells"
         return over
-
-    def bytes(self, values: Mapping[str, Any], result: Any = None) -> int:
-        """Return how many bytes a call reads and writes."""
-        launch = self._launch(values, result)
-        if isinstance(launch, str):
-            return 0
-        rows, columns = prod(launch.shape[: self._axes]), prod(launch.shape[self._axes :])
-        counts = {"array": launch.count, "one": 1, "row": rows, "column": columns}
-        total = 0
-        for a in self.arguments:
-            count = counts.get("array" if a.role == "result" else a.kind, 0)
-            total += a.layout.count * a.layout.size * count * (3 if a.gradient else 1)
-        return total
