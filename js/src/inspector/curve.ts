@@ -7,7 +7,7 @@ import { clamp } from "../lib/view.ts";
 import { type Layer, type Texel, worst } from "./data.ts";
 import { labels } from "./histogram.ts";
 import { mark, Thinner } from "./marks.ts";
-import { FADED } from "./picture.ts";
+import { FADED } from "./texels.ts";
 
 /** Room for the numbers of the y axis. */
 export const LEFT = 40;

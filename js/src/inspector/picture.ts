@@ -7,6 +7,7 @@ import { figures, shortest32, ticks } from "../lib/numbers.ts";
 import { type Cell, centre, clamp, type Geometry, geometry, type Size, type Window } from "../lib/view.ts";
 import { type Layer, worst } from "./data.ts";
 import { mark, Thinner } from "./marks.ts";
+import { type How, texels } from "./texels.ts";
 
 export interface Look {
   token(name: string): string;
@@ -58,8 +59,9 @@ export function drawData(
   c.clip();
   c.translate(f.left, 0);
   c.imageSmoothingEnabled = false;
-  for (const [depth, layer] of layers.entries()) paint(c, layer, f, g, look, faded(depth));
-  for (const layer of over?.layers.slice(-1) ?? []) if (over) paint(c, layer, f, g, over.look, null, true);
+  for (const [depth, layer] of layers.entries()) paint(c, layer, f, g, look, { faded: faded(depth) });
+  for (const layer of over?.layers.slice(-1) ?? [])
+    if (over) paint(c, layer, f, g, over.look, { clear: true });
   const finest = layers[layers.length - 1];
   if (!over && finest?.exact && !look.image && g.dx >= NUMBERS_FROM && g.dy >= 16)
     numbers(c, finest, f, g, look);
@@ -69,48 +71,15 @@ export function drawData(
   c.restore();
 }
 
-/** What is left of the colour of an element that the brush does not mark. */
-export const FADED = 0.16;
-
-function paint(
-  c: CanvasRenderingContext2D,
-  layer: Layer,
-  f: Frame,
-  g: Geometry,
-  look: Look,
-  faded: ((texel: number) => boolean) | null,
-  clear = false,
-): void {
-  const { rows, cols, mean } = layer;
-  if (rows === 0 || cols === 0) return;
-  const image = new ImageData(cols, rows);
-  const wash = rgb(c, look.token("wash2"));
-  const paper = rgb(c, look.token("halo"));
-  const colors = look.image ? layer.colors : null;
-  const channels = colors ? colors.length / (rows * cols) : 0;
-  for (let i = 0, o = 0; i < mean.length; i++, o += 4) {
-    const x = mean[i] ?? Number.NaN;
-    if (clear && !Number.isFinite(x)) continue;
-    if (colors && Number.isFinite(x))
-      for (let k = 0; k < 3; k++) image.data[o + k] = srgb(colors[i * channels + k] ?? 0);
-    else if (Number.isFinite(x)) {
-      const k = lutIndex(look.scale.to(x)) * 3;
-      image.data[o] = look.map[k] ?? 0;
-      image.data[o + 1] = look.map[k + 1] ?? 0;
-      image.data[o + 2] = look.map[k + 2] ?? 0;
-    } else image.data.set(wash, o);
-    if (faded?.(i))
-      for (let k = 0; k < 3; k++)
-        image.data[o + k] = FADED * (image.data[o + k] ?? 0) + (1 - FADED) * (paper[k] ?? 0);
-    image.data[o + 3] = clear ? 255 * clamp(Math.abs(2 * look.scale.to(x) - 1) * 1.25, 0, 1) : 255;
-  }
-  const texels = texelCanvas(cols, rows);
-  texels.getContext("2d")?.putImageData(image, 0, 0);
+function paint(c: CanvasRenderingContext2D, layer: Layer, f: Frame, g: Geometry, look: Look, how: How): void {
+  if (layer.rows === 0 || layer.cols === 0) return;
+  const { map, scale, image } = look;
+  const [wash, paper] = [rgb(c, look.token("wash2")), rgb(c, look.token("halo"))];
   const w = layer.window;
   const [br, bc] = layer.block;
   // The last block may reach over the edge of the window it covers: only its part inside is drawn.
   c.drawImage(
-    texels,
+    texels(layer, { map, scale, image, wash, paper }, how),
     0,
     0,
     w.cols / bc,
@@ -120,22 +89,6 @@ function paint(
     w.cols * g.dx,
     w.rows * g.dy,
   );
-}
-
-let scratch: HTMLCanvasElement | null = null;
-
-/** A canvas for the texels of a layer, the same one again and again: live views draw many. */
-function texelCanvas(width: number, height: number): HTMLCanvasElement {
-  scratch ??= document.createElement("canvas");
-  if (scratch.width !== width) scratch.width = width;
-  if (scratch.height !== height) scratch.height = height;
-  return scratch;
-}
-
-/** A linear light value as a byte of sRGB; what is not finite is black, its mark says more. */
-function srgb(x: number): number {
-  const v = clamp(x, 0, 1) || 0;
-  return 255 * (v <= 0.0031308 ? 12.92 * v : 1.055 * v ** (1 / 2.4) - 0.055);
 }
 
 /** Any CSS colour as bytes: the canvas is the only parser that knows them all. */
