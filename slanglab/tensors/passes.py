@@ -77,7 +77,7 @@ def picture(device: Any, storage: Any, form: Format, frame: Frame) -> Picture:
         # A thread a texel while there are texels enough for all threads and each has little to read.
         team = 1 if (texels >= 128 if is_software(device) else each <= 32) else 64
         group = max(team, kernels.group_size(device))
-        drawn = room(device, texels * (layers + 3))
+        drawn = room(device, texels * (layers + 3), brought=True)
         kernels.kernel(
             device, "picture", "picture", form, GROUP=group, FLAT=flat_in_all(channels), TEAM=team
         ).dispatch(
@@ -101,11 +101,11 @@ def picture(device: Any, storage: Any, form: Format, frame: Frame) -> Picture:
             drawn=drawn,
         )
         every = brought(drawn, np.float32).reshape(layers + 3, height, width)
-        means, low, high = every[:layers], every[layers].copy(), every[layers + 1].copy()
+        means, low, high = every[:layers], every[layers], every[layers + 1]
         flags = every[layers + 2].view(np.uint32).astype(np.uint8)
     colors = np.moveaxis(means[1:], 0, -1).copy() if frame.colors else None
     return Picture(
-        means[0].copy(),
+        means[0],
         low,
         high,
         flags,
@@ -153,9 +153,9 @@ def gather(device: Any, view: View) -> NDArray[Any]:
     if axes.count == 0:
         copied = np.zeros(whole.shape, kind)
     else:
-        copy = room(device, axes.count, view.form.bits // 8)
+        copy = room(device, axes.count, view.form.bits // 8, brought=True)
         gather_into(device, view, copy)
-        copied = brought(copy, kind).reshape(whole.shape).copy()
+        copied = brought(copy, kind).reshape(whole.shape)
     return copied.astype(np.bool_) if view.form.form == "BOOL" else copied
 
 

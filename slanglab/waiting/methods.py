@@ -71,12 +71,9 @@ def _entering(own: Any) -> Callable[..., Any]:
     return enter
 
 
-def _buffer_to_numpy(own: Any) -> Callable[..., Any]:
+def _buffer_to_numpy(_: Any) -> Callable[..., Any]:
     def read(self: Any) -> Any:
-        found = (
-            reads.small(self, 0, self.size) if self.desc.memory_type == spy.MemoryType.device_local else None
-        )
-        return reads.around(self.device, lambda: own(self)) if found is None else found
+        return reads.whole(self)
 
     return read
 

@@ -16,7 +16,7 @@ import slangpy as spy
 from slanglab.waiting.marks import copies_block
 from slanglab.waiting.watch import State, Watched, before_copy, explain_loss, of, told
 
-__all__ = ["SMALL", "Later", "around", "small"]
+__all__ = ["SMALL", "Later", "around", "small", "whole"]
 
 SMALL = 1 << 16
 """Bytes up to which a read goes through a buffer of ours."""
@@ -57,6 +57,20 @@ def small(buffer: spy.Buffer, offset: int, size: int) -> np.ndarray[Any, Any] | 
     if len(free) < _KEPT:
         free.append(staging)
     return found
+
+
+def whole(buffer: spy.Buffer) -> np.ndarray[Any, Any]:
+    """Return all bytes of a buffer, when what was submitted has been done.
+
+    slangpy's own read of memory that the host sees waits for nothing.
+
+    Raises
+    ------
+    DeviceGoneError, WaitInterrupted
+    """
+    local = buffer.desc.memory_type == spy.MemoryType.device_local
+    found = small(buffer, 0, buffer.size) if local else None
+    return around(buffer.device, lambda: _own_to_numpy(buffer)) if found is None else found
 
 
 def _copied(buffer: spy.Buffer, offset: int, size: int, staging: spy.Buffer) -> int:
@@ -116,8 +130,8 @@ class Later:
                 np.frombuffer(buffer.to_numpy().tobytes(), np.uint8)[:size] for buffer, size in self._parts
             ]
         self._watched.until(self._mark)
-        whole = np.frombuffer(_own_to_numpy(self._staging).tobytes(), np.uint8)
-        return np.split(whole, np.cumsum([size for _, size in self._parts])[:-1])
+        found = np.frombuffer(_own_to_numpy(self._staging).tobytes(), np.uint8)
+        return np.split(found, np.cumsum([size for _, size in self._parts])[:-1])
 
 
 def around(device: spy.Device, read: Callable[[], T]) -> T:
