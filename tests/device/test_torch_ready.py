@@ -11,6 +11,7 @@ import slanglab  # noqa: E402
 from slanglab import waiting  # noqa: E402
 from slanglab.engine.dispatch import GradientWarning  # noqa: E402
 from slanglab.engine.straight import bare  # noqa: E402
+from slanglab.engine.straight.arguments import Refusal  # noqa: E402
 from slanglab.errors import CallError  # noqa: E402
 from slanglab.machine import addresses  # noqa: E402
 from slanglab.torch import ready  # noqa: E402
@@ -160,6 +161,33 @@ def test_a_layer_is_ready_whichever_there_is_more_of(device, direct, soon, seed)
         for mine, theirs in zip(found, wanted, strict=True):
             assert mine.shape == theirs.shape
             assert torch.allclose(mine.double(), theirs, rtol=1e-4, atol=1e-4 * (1 + n / 300)), turn
+
+
+def test_a_layer_whose_other_way_round_does_not_compile_goes_the_way_of_all_calls(
+    device, direct, soon, seed, monkeypatch
+):
+    torch.manual_seed(seed)
+    unit = slanglab.compile(LAYER, "torch_ready_refused").unit
+
+    def call(n, units):
+        x, w = torch.randn(n, 1, 5, device=direct), torch.randn(units, 5, device=direct)
+        b = torch.randn(units, device=direct, requires_grad=True)
+        y = unit(x, w, b)
+        expected = torch.relu(torch.nn.functional.linear(x[:, 0], w, b))
+        assert torch.allclose(y, expected, rtol=1e-5, atol=1e-5)
+        return is_ready(y)
+
+    assert [call(700, 4), call(700, 4)] == [False, True]
+    tried = []
+
+    def refused(self, shape):
+        tried.append(shape)
+        raise Refusal("this one does not compile")
+
+    for kind in bare.Bare.__subclasses__():
+        monkeypatch.setattr(kind, "compile", refused)
+    assert [call(9, 300), call(12, 400), call(650, 4)] == [False, False, True]
+    assert tried == [(9, 300)]
 
 
 def test_random_calls_before_and_after(m, direct, rng):

@@ -130,7 +130,7 @@ class Bare(ABC):
         self._crossed = Crossed(arguments, strategy, axes, is_software(target.device)) if axes else None
         self._extents: Extents = self._crossed or Flat(arguments, strategy)
         self._kernels: dict[bool, Any] = {}
-        """By whether threads take rows, what `compile` made."""
+        """By whether threads take rows, what `compile` made; None where it could make nothing."""
         self._seen: tuple[tuple[int, ...], Extent] = (), Extent((), 0)
 
     def _extent(self, shape: tuple[int, ...]) -> Extent:
@@ -145,7 +145,22 @@ class Bare(ABC):
         if self._crossed is None:
             return True
         _, threads, inner = self._crossed.lengths(shape)
-        return (inner <= _FEW or threads >= tables.LEAST) and self._crossed.has_room(shape)
+        fits = (inner <= _FEW or threads >= tables.LEAST) and self._crossed.has_room(shape)
+        return fits and self._has(shape)
+
+    def _has(self, shape: tuple[int, ...]) -> bool:
+        """Tell whether there is a kernel for the way round that a call over `shape` has, compiling it at the first of that way."""
+        rows = self._extent(shape).rows
+        if rows not in self._kernels:
+            names = self.names
+            try:
+                self.compile(shape)
+                if self.names != names:  # by which callers have ordered what they give
+                    raise Refusal("the other way round its arguments lie in another order")
+            except (Refusal, KernelRefusedError, RuntimeError):
+                self.names = names
+                self._kernels[rows] = None
+        return self._kernels[rows] is not None
 
     def room(self, shape: tuple[int, ...]) -> int:
         """Return how many bytes a launch for a call over `shape` needs for what its groups sum up."""
@@ -169,7 +184,7 @@ class Bare(ABC):
         Parameters
         ----------
         shape : tuple of int
-            Of the call, 1 to 2^31 - 1 elements.
+            Of a call that the kernel `takes`, 1 to 2^31 - 1 elements.
         values : sequence of int or float
             By `names`; the arrays are contiguous.
         stream : int
@@ -180,8 +195,6 @@ class Bare(ABC):
             What the memory belongs to.
         """
         extent = self._extent(shape)
-        if extent.rows not in self._kernels:
-            self.compile(shape)
         self._start(self._kernels[extent.rows], extent, values, stream, room, owners)
 
     @abstractmethod
