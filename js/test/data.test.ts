@@ -107,6 +107,32 @@ test("a frame is unpacked, from an unaligned buffer too", () => {
   assert.equal(Layer.read(again as Message, "value")?.at({ row: 3, col: 9 })?.mean, 7);
 });
 
+test("the ranges of the blocks go to the picture that they belong to", () => {
+  const meta = { index: [], value: { block: [2, 4], window: [0, 0, 4, 11] } };
+  const layer = Layer.read(message({ meta: { ...meta, take: 7 } }) as Message, "value");
+  assert.ok(layer);
+  const ranges = (take: unknown, count = 6, names = ["value.minimum", "value.maximum"]): Message => {
+    const arrays = names.map((name) => ({ name, dtype: "float32", shape: [count] }));
+    const views = names.map(
+      (_, k) => new DataView(Float32Array.from({ length: count }, (_, i) => i + k).buffer),
+    );
+    return decode({ kind: "ranges", meta: { take }, arrays }, views) as Message;
+  };
+  for (const other of [
+    ranges(6),
+    ranges("7"),
+    ranges(7, 5),
+    ranges(7, 6, ["value.minimum"]),
+    ranges(undefined),
+  ])
+    assert.equal(layer.learn(other, "value"), false);
+  assert.deepEqual({ ...layer.at({ row: 3, col: 9 }) }, { mean: 5, minimum: 5, maximum: 5, flags: 0 });
+  assert.equal(layer.learn(ranges(7), "value"), true);
+  assert.deepEqual({ ...layer.at({ row: 3, col: 9 }) }, { mean: 5, minimum: 5, maximum: 6, flags: 0 });
+  const nameless = Layer.read(message() as Message, "value");
+  assert.equal(nameless?.learn(ranges(undefined), "value"), false);
+});
+
 test("frames whose sizes do not fit are refused", () => {
   const entry = { name: "value.mean", dtype: "float32", shape: [2, 3] };
   const one = [new DataView(new ArrayBuffer(24))];

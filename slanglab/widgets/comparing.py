@@ -46,18 +46,27 @@ class Comparing(Serving):
     """Whether the tensor may hold something else than what is shown."""
     _seen: float
     """When the next look may be."""
+    _owing: bool
+    """Whether what is shown lacks the ranges of its blocks."""
+    _due: bool
+    """Whether the loop is to catch up."""
+    _show_pictures: Callable[..., int]
+    _send_ranges: Callable[[], None]
     _summed: float
     """When the next look may be one at all of it."""
     png: Any
-    _reread: Callable[[], None]
+    _reread: Callable[..., None]
 
     def refresh(self) -> None:
         """Read the tensor again and show what it holds now."""
         if self._tensor is None:
             raise SlangLabError("This inspector is closed.", hint="inspect(tensor) opens another")
+        self._read_anew(ranges=True)
+
+    def _read_anew(self, *, ranges: bool) -> None:
         started = time.monotonic()
-        self._stale = False
-        self._reread()
+        self._stale, self._owing = False, not ranges
+        self._reread(ranges=ranges)
         taken = self._pause(started)
         self._summed = started + taken + max(_WHOLE, 6 * taken)
 
@@ -73,8 +82,7 @@ class Comparing(Serving):
         started = time.monotonic()
         shown = self._shown
         window = shown.window if self._form == "picture" else None
-        meta, arrays = self._frame(shown, *self._take_pictures(shown, window), live=True)
-        self.push("picture", meta, arrays)
+        self._show_pictures(shown, self._take_pictures(shown, window), {"live": True})
         self._pause(started)
 
     def _written(self) -> None:
@@ -83,26 +91,44 @@ class Comparing(Serving):
             return
         now = time.monotonic()
         # A view that has not drawn the last frame yet would not show this one.
-        if self._seen <= now and self._gate.open:
-            if now >= self._summed or self._pictures is None or self._what == "difference":
-                self._look_again()
-                return
-            self._try(self._glance)
-        if self._stale:
+        looked = self._seen <= now and self._gate.open
+        if looked and (now >= self._summed or self._pictures is None or self._what == "difference"):
+            # More calls may follow, and with them other ranges.
+            self._look_again(ranges=not self._loops)
+        else:
+            if looked:
+                self._try(self._glance)
+            self._stale = True
+        self._soon(now)
+
+    @property
+    def _loops(self) -> bool:
+        """Whether there is a loop that gets to what is put off."""
+        return self._loop is not None and not self._loop.is_closed()
+
+    def _soon(self, now: float) -> None:
+        """Catch up when the cell has ended: the last state is always shown, with its statistics and ranges."""
+        if self._due or self._loop is None or not self._loops:
             return
-        # The loop gets to it when the cell has ended: the last state is always shown, with its statistics.
-        self._stale = True
-        if self._loop is not None and not self._loop.is_closed():
-            wait = max(self._summed - now, _LIVE)
-            self._loop.call_soon_threadsafe(self._loop.call_later, wait, self._catch_up)
+        self._due = True
+        self._loop.call_soon_threadsafe(self._loop.call_later, max(self._summed - now, _LIVE), self._catch_up)
 
     def _catch_up(self) -> None:
-        if self._stale and self._tensor is not None:
-            self._look_again()
+        self._due = False
+        if self._tensor is None:
+            return
+        now = time.monotonic()
+        if self._stale and now < self._summed - _LIVE:
+            self._soon(now)  # somebody has looked at all of it meanwhile, and then there were calls again
+        elif self._stale:
+            self._look_again(ranges=True)
+        elif self._owing:
+            self._owing = False
+            self._send_ranges()
 
-    def _look_again(self) -> None:
+    def _look_again(self, *, ranges: bool) -> None:
         try:
-            self.refresh()
+            self._read_anew(ranges=ranges)
         except Exception as error:
             self._trouble(error)
 

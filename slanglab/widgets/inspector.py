@@ -6,10 +6,11 @@ a finer picture of the window it zooms into, and for single exact elements under
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -25,9 +26,8 @@ from slanglab.tensors import summary as summaries
 from slanglab.tensors.frames import choose
 from slanglab.tensors.records import Picture, Summary
 from slanglab.tensors.wording import dtype_name, summary_text
-from slanglab.widgets import outputs, wire
+from slanglab.widgets import outputs, picture_frames, wire
 from slanglab.widgets.comparing import Comparing
-from slanglab.widgets.serving import Kinds
 from slanglab.widgets.shown import Shown
 from slanglab.widgets.static import gradient_limit, is_image, tensor_png
 
@@ -97,8 +97,9 @@ class TensorInspector(Comparing):
         self._read_from: Any = tensor
         self._axes = axes
         self._shown = Shown()
-        self._stale = False
+        self._stale = self._owing = self._due = False
         self._seen = self._summed = 0.0
+        self._takes, self._begun = itertools.count(), 0
         self._read()
         outputs.sweep(_views)
         _views.add(self)
@@ -154,10 +155,10 @@ class TensorInspector(Comparing):
 
         return take(False), take(True) if self.summary.gradient is not None else None
 
-    def _reread(self) -> None:
+    def _reread(self, *, ranges: bool = True) -> None:
         self._read()
         self.info = self._describe()
-        self._ready()
+        self._begin(ranges=ranges)
 
     # ----- saying -----
 
@@ -261,46 +262,44 @@ class TensorInspector(Comparing):
     # ----- frames -----
 
     def _ready(self) -> None:
-        if self._pictures is not None:
-            meta, arrays = self._frame(self._shown, *self._pictures)
-            meta["choices"] = {kind: vars(choice) for kind, choice in self._shown.choices.items()}
-            for kind, histogram in (
-                ("value", self.summary.histogram),
-                ("gradient", self.summary.gradient_histogram),
-            ):
-                if histogram is not None:
-                    arrays[f"{kind}.edges"] = histogram.edges.astype(np.float64)
-                    arrays[f"{kind}.counts"] = histogram.counts.astype(np.float64)
-            self.push("picture", meta, arrays)
+        self._begin(ranges=True)
 
-    def _frame(
-        self, shown: Shown, value: Picture, gradient: Picture | None, *, live: bool = False
-    ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return pictures as a message; `live`: one of many that follow each other, so only what is drawn."""
-        meta: dict[str, Any] = {"index": list(shown.index)}
-        if live:
-            meta["live"] = True
-        if shown.pooled:
-            meta["pooled"] = {"axes": list(shown.pooled), "by": shown.by}
-        arrays: dict[str, NDArray[Any]] = {}
-        for kind, picture in zip(Kinds, (value, gradient), strict=True):
-            if picture is None:
-                continue
-            row0, row1, column0, column1 = picture.window
-            meta[kind] = {
-                "block": list(picture.block),
-                "window": [row0, column0, row1 - row0, column1 - column0],
-            }
-            arrays[f"{kind}.mean"] = picture.maximum if shown.by == "max" and shown.pooled else picture.mean
-            if picture.flags.any():
-                arrays[f"{kind}.flags"] = picture.flags
-            # Of single elements the range is the mean.
-            if not live and (not picture.exact or self._components > 1):
-                arrays[f"{kind}.minimum"] = picture.minimum
-                arrays[f"{kind}.maximum"] = picture.maximum
-            if kind == "value" and picture.colors is not None and self.info["image"]:
-                arrays["value.colors"] = picture.colors
-        return meta, arrays
+    def _begin(self, *, ranges: bool) -> None:
+        """Show the pictures of the slice, with the choices made for them and the histograms."""
+        if self._pictures is None:
+            return
+        choices = {kind: vars(choice) for kind, choice in self._shown.choices.items()}
+        arrays = picture_frames.histograms(self.summary)
+        self._begun = self._show_pictures(self._shown, self._pictures, {"choices": choices}, arrays)
+        if ranges:
+            self._send_ranges()
+
+    def _send_ranges(self) -> None:
+        """Send the ranges of the blocks of what `_begin` showed, when that is on the screen."""
+        if self._pictures is not None:
+            self._push_ranges("ranges", self._pictures, self._begun)
+
+    def _show_finer(self, shown: Shown, pictures: picture_frames.Pictures) -> None:
+        """Show the pictures of a window, which lie over those of the slice."""
+        self._push_ranges("finer ranges", pictures, self._show_pictures(shown, pictures))
+
+    def _show_pictures(
+        self,
+        shown: Shown,
+        pictures: picture_frames.Pictures,
+        meta: Mapping[str, Any] | None = None,
+        arrays: Mapping[str, NDArray[Any]] | None = None,
+    ) -> int:
+        """Send what is drawn of pictures; return the number by which their ranges are known to belong to them."""
+        take = next(self._takes)
+        band, image = self._form == "line", self.info["image"]
+        known, found = picture_frames.drawn(shown, pictures, take, band=band, image=image)
+        self.push("picture", {**known, **(meta or {})}, {**found, **(arrays or {})})
+        return take
+
+    def _push_ranges(self, kind: str, pictures: picture_frames.Pictures, take: int) -> None:
+        if self._form != "line" and (found := picture_frames.ranges(pictures)):
+            self.push(kind, {"take": take}, found)
 
     def let_go(self, devices: Sequence[Any]) -> None:
         """Let go of tensors on devices that are to be closed; the view goes on showing what it shows."""

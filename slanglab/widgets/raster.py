@@ -64,11 +64,16 @@ def png(pixels: NDArray[np.uint8], palette: NDArray[np.uint8] | None = None) -> 
     kind = 3 if palette is not None else 6 if pixels.shape[2] == 4 else 2
     rows = np.zeros((height, 1 + pixels[0].size), np.uint8)
     rows[:, 1:] = pixels.reshape(height, -1)
+    # A row like the one above is told as no difference to it (filter 2): texels are several pixels high, and to find that out
+    # is what takes a compressor its time.
+    alike = np.flatnonzero((rows[1:] == rows[:-1]).all(axis=1)) + 1
+    rows[alike] = 0
+    rows[alike, 0] = 2
     chunks = [(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0))]
     if palette is not None:
         chunks.append((b"PLTE", palette.astype(np.uint8).tobytes()))
-    # Levels above 7 take two to four times as long and give the same size within a few hundredths.
-    chunks += [(b"IDAT", zlib.compress(rows.tobytes(), 7)), (b"IEND", b"")]
+    # Levels above 6 take up to two times as long and give the same size within a tenth.
+    chunks += [(b"IDAT", zlib.compress(rows.tobytes(), 6)), (b"IEND", b"")]
     body = b"".join(
         struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
         for name, data in chunks

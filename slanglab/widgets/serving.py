@@ -64,7 +64,7 @@ class Serving(SlangWidget):
 
     # What the subclass has.
     _take_pictures: Callable[..., tuple[Picture, Picture | None]]
-    _frame: Callable[..., tuple[dict[str, Any], dict[str, NDArray[Any]]]]
+    _show_finer: Callable[..., None]
     _centred: Callable[[str], bool]
 
     # ----- pictures -----
@@ -91,7 +91,7 @@ class Serving(SlangWidget):
             self._shown, self._pictures = shown, pictures
             self._ready()
         elif pictures[0].mean.size:
-            self.push("picture", *self._frame(shown, *pictures))
+            self._show_finer(shown, pictures)
 
     @property
     def _leading(self) -> tuple[int, ...]:

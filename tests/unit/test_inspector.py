@@ -42,19 +42,27 @@ class View:
         self.messages.append(content)
 
     def say(self, **content: Any) -> list[dict[str, Any]]:
-        """Send a request and return what came back."""
+        """Send a request and return what came back, but for the ranges that follow a picture."""
         before = len(self.messages)
         self.inspector._handle_custom_msg(content, [])
-        answers = self.messages[before:]
-        for answer in answers:
-            if "seq" in answer:
-                self.inspector._handle_custom_msg({"kind": "ack", "seq": answer["seq"]}, [])
-        return answers
+        self.acknowledge(before)
+        return [m for m in self.messages[before:] if not m["kind"].endswith("ranges")]
+
+    def acknowledge(self, at: int = 0) -> None:
+        """Tell that all frames from that message on were drawn, and those too that come for it."""
+        while at < len(self.messages):
+            if "seq" in self.messages[at]:
+                self.inspector._handle_custom_msg({"kind": "ack", "seq": self.messages[at]["seq"]}, [])
+            at += 1
 
     def arrays(self, message: dict[str, Any]) -> dict[str, NDArray[Any]]:
+        """Return the arrays of a message; those of a picture with the ranges that came for it."""
+        take = message["meta"].get("take")
+        later = [m for m in self.messages if m["kind"].endswith("ranges") and m["meta"] == {"take": take}]
         return {
             entry["name"]: np.frombuffer(data, entry["dtype"]).reshape(entry["shape"])
-            for entry, data in zip(message["arrays"], message["buffers"], strict=True)
+            for one in (message, *later)
+            for entry, data in zip(one["arrays"], one["buffers"], strict=True)
         }
 
 
@@ -65,6 +73,7 @@ def test_a_view_that_opens_gets_the_picture(rng: np.random.Generator) -> None:
     (frame,) = view.say(kind="ready")
     assert frame["kind"] == "picture"
     assert frame["meta"] == {
+        "take": 0,
         "index": [0, 0],
         "value": {"block": [1, 1], "window": [0, 0, 5, 7]},
         "gradient": {"block": [1, 1], "window": [0, 0, 5, 7]},
@@ -89,7 +98,10 @@ def test_a_large_tensor_sends_no_more_than_the_screen(rng: np.random.Generator) 
     block = frame["meta"]["value"]["block"]
     assert rows <= 256
     assert columns <= 256
-    assert sum(len(b) for b in frame["buffers"]) < 1.1e6
+    assert sum(len(b) for m in view.messages for b in m["buffers"]) < 1.1e6
+    # What is drawn comes first, a third of it all.
+    assert [m["kind"] for m in view.messages] == ["picture", "ranges"]
+    assert not {"value.minimum", "value.maximum"} & {a["name"] for a in frame["arrays"]}
     flags = np.argwhere(arrays["value.flags"])
     assert flags.tolist() == [[row // block[0], column // block[1]]]
     y, x = (int(n) for n in rng.integers(0, (rows - 1, columns - 1)))

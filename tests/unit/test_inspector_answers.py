@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from test_static import decode
 from slanglab.errors import ArgumentError, SlangLabError
 from slanglab.tensors import writes
 from slanglab.tensors.sources import Arrays
-from slanglab.widgets import transport
+from slanglab.widgets import comparing, transport
 from slanglab.widgets.inspector import inspect
 
 
@@ -269,6 +271,7 @@ def test_a_view_follows_what_is_written(monkeypatch: pytest.MonkeyPatch) -> None
     inspector._seen = 0.0
     writes.wrote(value)
     assert len(view.messages) == 1
+    inspector._summed = 0.0
     inspector._catch_up()
     assert inspector.info["value"]["maximum"] == 2
     inspector.close()
@@ -277,6 +280,44 @@ def test_a_view_follows_what_is_written(monkeypatch: pytest.MonkeyPatch) -> None
     value[:] = 3
     writes.wrote(value)
     assert still.info["value"]["maximum"] == 2
+
+
+def test_ranges_come_when_calls_have_ended(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+    monkeypatch.setattr(comparing, "_WHOLE", 0.05)
+    value = rng.normal(size=(300, 600)).astype(np.float32)
+
+    async def follow(glances: int) -> list[dict[str, Any]]:
+        inspector = inspect(value)
+        view = View(inspector)
+        view.say(kind="ready")
+        view.messages.clear()
+        inspector._seen = inspector._summed = 0.0
+        for _ in range(1 + glances):
+            value[:] += 1
+            inspector._seen = 0.0
+            inspector._gate.reopen()
+            writes.wrote(value)
+        deadline = time.monotonic() + 20
+        while not any(m["kind"] == "ranges" for m in view.messages):
+            assert time.monotonic() < deadline, [m["kind"] for m in view.messages]
+            view.acknowledge()
+            await asyncio.sleep(0.01)
+        maximum = view.arrays(next(m for m in reversed(view.messages) if m["kind"] == "picture"))[
+            "value.maximum"
+        ]
+        assert maximum.max() == value.max()
+        found = view.messages.copy()
+        inspector.close()
+        return found
+
+    whole, later = asyncio.run(follow(0))
+    assert (whole["kind"], later["kind"]) == ("picture", "ranges")
+    assert later["meta"] == {"take": whole["meta"]["take"]}
+    # After glances all of it is looked at once more.
+    *some, whole, later = asyncio.run(follow(2))
+    assert [m["meta"].get("live", False) for m in some] == [False, True, True]
+    assert "live" not in whole["meta"]
+    assert later["meta"] == {"take": whole["meta"]["take"]}
 
 
 def test_a_view_nobody_holds_is_not_kept_by_what_it_follows() -> None:

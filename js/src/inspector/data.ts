@@ -193,9 +193,11 @@ export class Layer {
   readonly cols: number;
 
   private constructor(
+    /** The kernel's number of the message that brought it, by which `ranges` find it. */
+    private readonly take: unknown,
     readonly mean: Float32Array,
-    readonly minimum: Float32Array,
-    readonly maximum: Float32Array,
+    public minimum: Float32Array,
+    public maximum: Float32Array,
     readonly flags: Uint8Array,
     shape: readonly [number, number],
     readonly block: readonly [number, number],
@@ -232,6 +234,7 @@ export class Layer {
     if (!Array.isArray(window) || window.length !== 4 || !window.every(natural)) return null;
     const [row, col, height, width] = window as [number, number, number, number];
     return new Layer(
+      message.meta.take,
       mean.data as Float32Array,
       minimum?.data as Float32Array,
       maximum?.data as Float32Array,
@@ -242,6 +245,19 @@ export class Layer {
       colours(get("colors"), rows, cols),
       get("flags") === undefined,
     );
+  }
+
+  /** Take the ranges of the blocks, which come after what is drawn; false where they belong to another picture. */
+  learn(message: Message, name: "value" | "gradient"): boolean {
+    const [minimum, maximum] = [`${name}.minimum`, `${name}.maximum`].map(
+      (part) => message.arrays.get(part)?.data,
+    );
+    if (typeof this.take !== "number" || message.meta.take !== this.take) return false;
+    if (!(minimum instanceof Float32Array && maximum instanceof Float32Array)) return false;
+    if (minimum.length !== this.mean.length || maximum.length !== this.mean.length) return false;
+    this.minimum = minimum;
+    this.maximum = maximum;
+    return true;
   }
 
   /** The texel that covers a cell, or null outside this layer's window. */

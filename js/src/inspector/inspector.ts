@@ -193,6 +193,7 @@ export class Inspector implements Actions {
   /** One message of the kernel. */
   receive(message: Message): void {
     if (message.kind === "picture") this.pictured(message);
+    else if (message.kind === "ranges" || message.kind === "finer ranges") this.ranges(message);
     else if (message.kind === "element") this.element(message);
     else if (message.kind === "found") {
       this.ask.done("element");
@@ -235,6 +236,15 @@ export class Inspector implements Actions {
     if (!this.finder.arrive() && store.cursor) this.move(store.cursor);
     // The whole came anew: what is zoomed into wants its finer picture again.
     if (isWhole(layers.value.window, store.size) && !isWhole(store.window, store.size)) this.moves.settled();
+  }
+
+  /** How far the numbers of each block go: what the card says under the pointer, and which blocks a brush marks. */
+  private ranges(message: Message): void {
+    const { store } = this;
+    const known = KINDS.flatMap((kind) => store.layers[kind].map((layer) => layer.learn(message, kind)));
+    if (!known.includes(true)) return;
+    if (store.brush) this.view?.draw(this.width);
+    else this.view?.drawCursor();
   }
 
   /** The first picture brings the choices that were made in another view of the same tensor. */
