@@ -4,6 +4,7 @@ import base64
 import itertools
 import re
 
+import numpy as np
 import pytest
 from playwright.sync_api import expect
 from test_notebook import COLOURS
@@ -329,6 +330,19 @@ last = frames[(k - 1) % 8]"""
     # The last state is the one that stays.
     maximum = float(evaluate(notebook, "float(last.mean()) - live.info['value']['mean']"))
     assert abs(maximum) < 1e-5
+    # And with it the ranges of its blocks, which no frame brought while the cell ran. Without a kernel the card shows these, not elements.
+    last = np.random.default_rng(0).random((8, 512, 512)).astype(np.float32)
+    last = last[int(evaluate(notebook, "(k - 1) % 8"))]
+    notebook.restart()
+    expect(inspector.get_by_role("status").first).to_contain_text("The kernel is gone")
+    box = inspector.locator(".pic canvas").last.bounding_box()
+    notebook.page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 0.4 * box["height"])
+    card = inspector.locator(".sl-card")
+    expect(card).to_contain_text("in its block")
+    row, column = (int(n) // 2 * 2 for n in re.findall(r"\d+", card.locator(".where").inner_text()))
+    block = last[row : row + 2, column : column + 2]
+    ends = re.search(r"([\d.]+) to ([\d.]+) in its block", card.inner_text()).groups()
+    assert [*map(float, ends)] == pytest.approx([block.min(), block.max()], rel=6e-3)
     (shown,) = (o for o in notebook.outputs(1) if "data" in o)
     assert base64.b64decode(shown["data"]["image/png"])[:4] == b"\x89PNG"
 
