@@ -51,7 +51,7 @@ function kilobytes(bytes) {
 }
 
 /**
- * A module that is what the module `text` is: it has the same default export, with `render` behind a promise.
+ * A module that is what the module `text` is: it has the same default export, with `initialize` and `render` behind promises.
  * @param {Buffer} text
  */
 function pack(text) {
@@ -63,7 +63,9 @@ const text=await new Response(new Blob([bytes]).stream().pipeThrough(new Decompr
 const url=URL.createObjectURL(new Blob([text],{type:"text/javascript"}));
 try{return (await import(/* webpackIgnore: true */url)).default}finally{URL.revokeObjectURL(url)}};
 let widget;
-export default{async render(host){return (await(widget??=unpack())).render(host)}};
+export default{
+async initialize(host){return (await(widget??=unpack())).initialize?.(host)},
+async render(host){return (await(widget??=unpack())).render(host)}};
 `;
 }
 

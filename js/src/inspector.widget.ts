@@ -1,14 +1,20 @@
 // The anywidget module of slanglab.widgets.inspector.TensorInspector.
 
-import type { RenderProps } from "@anywidget/types";
+import type { InitializeProps, RenderProps } from "@anywidget/types";
 import { readInfo } from "./inspector/data.ts";
 import sheet from "./inspector/inspector.css";
 import { Inspector } from "./inspector/inspector.ts";
 import base from "./lib/base.css";
 import { type Channel, connect, type Message } from "./lib/channel.ts";
 import { h, onWidth } from "./lib/dom.ts";
+import { keepEarly, takeEarly } from "./lib/early.ts";
 import { follow } from "./lib/theme.ts";
 import { tokenSheet } from "./lib/tokens.ts";
+
+function initialize({ model }: InitializeProps): (() => void) | undefined {
+  const token = readInfo(model.get("info"))?.token;
+  return token ? keepEarly(model, token, "picture") : undefined;
+}
 
 function render({ model, el }: RenderProps): () => void {
   // Not every anywidget that may load this passes a signal, but all call what is returned.
@@ -40,11 +46,12 @@ function render({ model, el }: RenderProps): () => void {
     message: (m: Message) => inspector?.receive(m),
     lost: () => inspector?.lost(),
   };
+  const early = takeEarly(readInfo(model.get("info"))?.token ?? "");
   channel = connect(model, el, listeners, life.signal);
-  (inspector as Inspector | null)?.start(channel);
+  (inspector as Inspector | null)?.start(channel, early);
   model.on("change:info", build);
   life.signal.addEventListener("abort", () => model.off("change:info", build));
   return () => life.abort();
 }
 
-export default { render };
+export default { initialize, render };

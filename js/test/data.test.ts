@@ -23,6 +23,7 @@ const statistics = {
 };
 const info = {
   version: 1,
+  token: "0123456789abcdef",
   name: "x",
   shape: [2, 3],
   dtype: "float",

@@ -67,7 +67,7 @@ class ServedExplorer(SlangWidget):
 
     # ----- frames -----
 
-    def _ready(self) -> None:
+    def _ready(self, known: object = None) -> None:
         self._push(None)
         if self._explored.descent.path:
             self._push_path(None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+import secrets
 import weakref
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -99,7 +100,8 @@ class TensorInspector(Comparing):
         self._shown = Shown()
         self._stale = self._owing = self._due = False
         self._seen = self._summed = 0.0
-        self._takes, self._begun = itertools.count(), 0
+        self._takes, self._begun = itertools.count(), -1
+        self._token, self._opened = secrets.token_hex(8), False
         self._read()
         outputs.sweep(_views)
         _views.add(self)
@@ -169,6 +171,7 @@ class TensorInspector(Comparing):
         note, code = self._note()
         return {
             "version": _VERSION,
+            "token": self._token,
             "name": self._name,
             "shape": list(summary.shape),
             "dtype": dtype_name(summary.dtype),
@@ -253,6 +256,9 @@ class TensorInspector(Comparing):
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         outputs.show(self, get_ipython())
+        if not self._opened:
+            # On its way while the page makes room for the view, which then need not ask for it: a round trip less until it is drawn.
+            self._begin(ranges=False)
         return self.bundle(**kwargs)
 
     def bundle(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -261,8 +267,12 @@ class TensorInspector(Comparing):
 
     # ----- frames -----
 
-    def _ready(self) -> None:
-        self._begin(ranges=True)
+    def _ready(self, known: object = None) -> None:
+        self._opened = True
+        if type(known) is int and 0 <= known == self._begun:
+            self._send_ranges()
+        else:
+            self._begin(ranges=True)
 
     def _begin(self, *, ranges: bool) -> None:
         """Show the pictures of the slice, with the choices made for them and the histograms."""

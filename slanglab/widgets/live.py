@@ -215,7 +215,7 @@ class LivePlot(SlangWidget):
                 arrays.update(more)
         self.push("points", meta, arrays)
 
-    def _ready(self) -> None:
+    def _ready(self, known: object = None) -> None:
         self._push(whole=True)
 
     # ----- in -----

@@ -188,8 +188,14 @@ class SlangWidget(anywidget.AnyWidget):
 
     # ----- in -----
 
-    def _ready(self) -> None:
-        """Answer a view that has opened: overridden to push what it shows. Runs on any thread, so from memory only."""
+    def _ready(self, known: object = None) -> None:
+        """Answer a view that has opened: overridden to push what it shows. Runs on any thread, so from memory only.
+
+        Parameters
+        ----------
+        known : object
+            What the view says that it shows already.
+        """
 
     def _take(self, content: object) -> None:
         """Sort one message of the browser; unknown and malformed ones are ignored."""
@@ -204,7 +210,7 @@ class SlangWidget(anywidget.AnyWidget):
                 self._gate.acknowledge(seq)
         elif kind == "ready":
             self._gate.reopen()
-            self._ready()
+            self._ready(content.get("take"))
         elif kind in self._controls:
             getattr(self, self._controls[kind])(content)
         elif kind in self._requests:

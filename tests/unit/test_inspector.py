@@ -87,6 +87,37 @@ def test_a_view_that_opens_gets_the_picture(rng: np.random.Generator) -> None:
     assert "value.minimum" not in arrays
 
 
+def test_the_picture_is_on_its_way_before_the_view_asks(rng: np.random.Generator) -> None:
+    value = rng.normal(size=(600, 700)).astype(np.float32)
+    inspector = inspect(value)
+    view = View(inspector)
+    inspector._repr_mimebundle_()
+    (early,) = view.messages
+    assert (early["kind"], early["meta"]["index"]) == ("picture", [0, 0])
+    # A view that has it gets what is left.
+    view.say(kind="ready", take=early["meta"]["take"])
+    assert [m["kind"] for m in view.messages] == ["picture", "ranges"]
+    assert view.arrays(early)["value.maximum"].max() == value.max()
+    # Another view, or one with an older picture, gets all of it; so does one that says nonsense.
+    value += 1
+    inspector.refresh()
+    view.messages.clear()
+    for said in (
+        {},
+        {"take": early["meta"]["take"]},
+        {"take": -1},
+        {"take": "1"},
+        {"take": True},
+        {"take": 1.0},
+    ):
+        (frame,) = view.say(kind="ready", **said)
+        assert view.arrays(frame)["value.maximum"].max() == value.max()
+    # Shown again it sends nothing ahead: a view that opens in a page that knows the model asks.
+    view.messages.clear()
+    inspector._repr_mimebundle_()
+    assert view.messages == []
+
+
 def test_a_large_tensor_sends_no_more_than_the_screen(rng: np.random.Generator) -> None:
     value = rng.normal(size=(1500, 1100)).astype(np.float32)
     row, column = (int(n) for n in rng.integers(0, value.shape))

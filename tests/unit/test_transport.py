@@ -235,7 +235,7 @@ class Recorder(SlangWidget):
     def send(self, content: dict[str, Any], buffers: Any = None) -> None:
         self.out.append(content)
 
-    def _ready(self) -> None:
+    def _ready(self, known: object = None) -> None:
         self.push("picture", {}, {"a": np.zeros(3, np.float32)})
 
     def _look(self, content: Mapping[str, Any]) -> None:

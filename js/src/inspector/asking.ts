@@ -36,8 +36,9 @@ export class Asking {
     return this.slices.pending;
   }
 
-  ready(): void {
-    this.send("ready");
+  /** Say that a view has opened, and which picture it has already. */
+  ready(take?: unknown): void {
+    this.send("ready", { take });
   }
 
   slice(index: number[], pooled: Pooled | null, window?: number[]): void {

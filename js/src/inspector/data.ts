@@ -29,6 +29,8 @@ export interface Pooled {
 export type Form = "picture" | "line" | "scalar" | "empty" | "other";
 
 export interface Info {
+  /** What the kernel calls this view. */
+  token: string;
   name: string;
   shape: number[];
   dtype: string;
@@ -114,6 +116,7 @@ export function readInfo(x: unknown): Info | null {
   )
     return null;
   return {
+    token: text(x.token),
     name: text(x.name),
     shape: [...shape],
     dtype: text(x.dtype),

@@ -142,11 +142,13 @@ export class Inspector implements Actions {
     this.redraw();
   }
 
-  /** Ask for the picture, once the messages of `channel` are listened to. */
-  start(channel: Channel): void {
+  /** Ask for the picture, once the messages of `channel` are listened to; `early`: one that came before. */
+  start(channel: Channel, early: Message | null = null): void {
     this.ask.connect(channel);
+    if (early) this.receive(early);
     if (!channel.alive()) this.lost();
-    else if (this.picture || this.info.form === "scalar") this.ask.ready();
+    // The kernel knows whether that is still the one to show.
+    else if (this.picture || this.info.form === "scalar") this.ask.ready(early?.meta.take);
   }
 
   /** Take new facts about the same tensor; false where they need another layout. */
