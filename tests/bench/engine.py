@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import slangpy as spy
+from turns import Call, measure, wait_of
 
 import slanglab
 from slanglab.device import describe, is_software
@@ -87,8 +87,6 @@ void backward3(uint3 t: SV_DispatchThreadID, uniform uint n, uniform float a, un
 """
 
 A, B, C = 1.3, -0.7, 0.25
-Call = Callable[[], object]
-_TURN = 5e-3
 """Seconds that a turn is to take."""
 
 PEERS = ("slangpy", "hand-written", "numpy", "torch", "torch.compile")
@@ -291,46 +289,6 @@ def torch_calls(x: Any, dy: Any = None, shared: bool = False) -> dict[str, Call]
     return {"torch": call(polynomial), "torch.compile": call(torch.compile(polynomial))}
 
 
-def measure(calls: dict[str, Call], device: Any, repetitions: int, seconds: float) -> dict[str, float]:
-    """Return the median milliseconds of each call, in turns of several calls."""
-
-    def wait() -> None:
-        device.wait()
-        torch = sys.modules.get("torch")
-        if torch is not None and torch.cuda.is_available():
-            torch.cuda.synchronize()
-
-    blocks: dict[str, int] = {}
-    times: dict[str, list[float]] = {}
-    for name, call in list(calls.items()):
-        try:
-            for _ in range(2):
-                call()
-            wait()
-            started = time.perf_counter()
-            call()
-            wait()
-            blocks[name] = max(1, min(50, round(_TURN / (time.perf_counter() - started))))
-            for _ in range(min(blocks[name], 20)):
-                call()
-        except Exception as error:  # a compiler that is not there; the others go on
-            print(f"<!-- {name} left out: {str(error).splitlines()[0][:150]} -->")
-            continue
-        times[name] = []
-    until = time.perf_counter() + seconds
-    for turn in range(repetitions):
-        if turn >= 3 and time.perf_counter() > until:
-            break
-        for name in times:
-            wait()
-            started = time.perf_counter()
-            for _ in range(blocks[name]):
-                calls[name]()
-            wait()
-            times[name].append((time.perf_counter() - started) * 1e3 / blocks[name])
-    return {name: statistics.median(t) for name, t in times.items()}
-
-
 def main() -> None:
     """Print the table."""
     options = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
@@ -349,7 +307,8 @@ def main() -> None:
     print("|---|---|---|---|" + "---|" * len(PEERS) + "---|---|")
     for size in sizes:
         for label, calls, error in bench.rows(1 << size):
-            found = measure(calls, bench.device, chosen.calls, chosen.seconds)
+            times = measure(calls, wait_of(bench.device), turns=chosen.calls, seconds=chosen.seconds)
+            found = {name: time.median * 1e3 for name, time in times.items()}
             calls["SlangLab"]()
             path = slanglab.last_run().path
             cells = [f"{found[p]:.3f}" if p in found else "" for p in PEERS]

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import slangpy as spy
-from engine import Call, measure
+from turns import Call, measure, wait_of
 
 import slanglab
 from slanglab.device import describe, is_software
@@ -107,7 +107,8 @@ def rows_of(n: int, width: int, turns: int) -> None:
     path = slanglab.last_run().path
     error = worst([t.grad_out.to_numpy() for t in mine], values, seeds)
     for what, calls in (("forward", forward), ("backward", back)):
-        found = measure(calls, device, turns, _SECONDS)
+        times = measure(calls, wait_of(device), turns=turns, seconds=_SECONDS)
+        found = {name: time.median * 1e3 for name, time in times.items()}
         cells = [f"{found[k]:.3f}" if k in found else "" for k in ("slangpy", "numpy", "torch")]
         print(
             f"| 2^{n.bit_length() - 1} | {what} | **{found['SlangLab']:.3f}** | {path} | {' | '.join(cells)} | "

@@ -12,14 +12,12 @@ Run: python tests/bench/optim.py [--size 24] [--turns 7] [--most 1.3]   (exit st
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
-import time
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import slangpy as spy
+from turns import Call, measure, wait_of
 
 import slanglab
 from slanglab import optim
@@ -27,14 +25,14 @@ from slanglab.device import describe
 
 _TURN = 0.3
 """Seconds that a turn is to take."""
+_MOST = 500
+"""Calls of a turn at most."""
 _BYTES = 28
 _RATE = 1e-3
 _MINIMAL = """
 [shader("compute")] [numthreads(1, 1, 1)]
 void minimal(RWStructuredBuffer<float> buffer) { buffer[0] = 1; }
 """
-
-Call = Callable[[], object]
 
 
 def torch_module() -> Any:
@@ -44,41 +42,6 @@ def torch_module() -> Any:
     except ImportError:
         return None
     return torch
-
-
-def wait_of(device: Any, torch: Any) -> Call:
-    """Return what waits for everything that was started."""
-
-    def wait() -> None:
-        device.wait()
-        if torch is not None and torch.cuda.is_available():
-            torch.cuda.synchronize()
-
-    return wait
-
-
-def measure(calls: Mapping[str, Call], wait: Call, turns: int) -> tuple[dict[str, float], dict[str, int]]:
-    """Return the seconds of a call of each, and how often each was called."""
-    blocks, times, count = {}, {name: [] for name in calls}, dict.fromkeys(calls, 0)
-    for name, call in calls.items():
-        for _ in range(3):
-            call()
-        wait()
-        started = time.perf_counter()
-        call()
-        wait()
-        blocks[name] = max(1, min(500, round(_TURN / (time.perf_counter() - started))))
-        count[name] = 4
-    for turn in range(turns):
-        for name in sorted(calls, reverse=turn % 2 == 0):  # whoever comes second finds the machine warm
-            wait()
-            started = time.perf_counter()
-            for _ in range(blocks[name]):
-                calls[name]()
-            wait()
-            times[name].append((time.perf_counter() - started) / blocks[name])
-            count[name] += blocks[name]
-    return {name: statistics.median(t) for name, t in times.items()}, count
 
 
 def adams(starts: list[Any], gradients: list[Any], torch: Any, **hyper: Any) -> tuple[Any, Any]:
@@ -110,21 +73,20 @@ def large(device: Any, torch: Any, size: int, turns: int) -> float:
     calls: dict[str, Call] = {"SlangLab": ours.step}
     if theirs is not None:
         calls["torch"] = theirs.step
-    found, made = measure(calls, wait_of(device, torch), turns)
-    for name, seconds in found.items():
-        print(
-            f"| Adam, 2^{size} parameters | {name} | {seconds * 1e3:.3f} ms | {_BYTES * count / seconds / 1e9:.0f} GB/s |"
-        )
+    found = measure(calls, wait_of(device), turns=turns, turn=_TURN, most=_MOST)
+    for name, time in found.items():
+        rate = _BYTES * count / time.median / 1e9
+        print(f"| Adam, 2^{size} parameters | {name} | {time.median * 1e3:.3f} ms | {rate:.0f} GB/s |")
     if theirs is None:
         print("torch is not installed: nothing to compare with")
         return 0.0
-    behind = max(made.values())
+    behind = max(time.count for time in found.values())
     for name, call in calls.items():
-        for _ in range(behind - made[name]):
+        for _ in range(behind - found[name].count):
             call()
     leaf = theirs.param_groups[0]["params"][0].detach().cpu().numpy()
     difference = float(np.abs(ours.params["0"].to_numpy() - leaf).max() / np.abs(leaf).max())
-    ratio = found["SlangLab"] / found["torch"]
+    ratio = found["SlangLab"].median / found["torch"].median
     where = "CUDA" if torch.cuda.is_available() else f"the processor, {torch.get_num_threads()} threads"
     print(
         f"\nSlangLab / torch {torch.__version__} fused (on {where}): **{ratio:.2f}**; "
@@ -165,9 +127,9 @@ def small(device: Any, torch: Any, turns: int) -> None:
 
         return many
 
-    found, _ = measure({name: loop(call) for name, call in calls.items()}, wait_of(device, torch), turns)
-    for name, seconds in found.items():
-        print(f"| 8 tensors of 100 | {name} | {seconds / 200 * 1e6:.1f} µs | |")
+    loops = {name: loop(call) for name, call in calls.items()}
+    for name, time in measure(loops, wait_of(device), turns=turns, turn=_TURN, most=_MOST).items():
+        print(f"| 8 tensors of 100 | {name} | {time.median / 200 * 1e6:.1f} µs | |")
 
 
 def main() -> int:

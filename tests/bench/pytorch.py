@@ -18,14 +18,13 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import statistics
-import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import slangpy as spy
 import torch
+from turns import Call, Time, measure
 
 import slanglab
 from slanglab.device import describe
@@ -35,10 +34,6 @@ SOURCE = """
 [Differentiable] float polynomial(float a, float b, float c, float x) { return a * x * x + b * x + c; }
 """
 A, B, C = 1.3, -0.7, 0.25
-_TURN = 5e-3
-"""Seconds that a turn is to take."""
-
-Call = Callable[[], object]
 
 
 def polynomial(a: float, b: float, c: float, x: Any) -> Any:
@@ -46,48 +41,23 @@ def polynomial(a: float, b: float, c: float, x: Any) -> Any:
     return a * x * x + b * x + c
 
 
-def measure(calls: dict[str, Call], wait: Call, turns: int) -> dict[str, tuple[float, float]]:
-    """Return the median and the least microseconds of each call."""
-    blocks: dict[str, int] = {}
-    times: dict[str, list[float]] = {}
-    for name, call in calls.items():
-        try:
-            for _ in range(12):  # plans are written out at the eighth
-                call()
-            wait()
-            started = time.perf_counter()
-            call()
-            wait()
-        except Exception as error:  # a compiler that is not there; the others go on
-            print(f"<!-- {name} left out: {str(error).splitlines()[0][:150]} -->")
-            continue
-        blocks[name] = max(1, min(50, round(_TURN / (time.perf_counter() - started))))
-        times[name] = []
-    for turn in range(turns):
-        for name in sorted(times, reverse=turn % 2 == 0):
-            wait()
-            started = time.perf_counter()
-            for _ in range(blocks[name]):
-                calls[name]()
-            wait()
-            times[name].append((time.perf_counter() - started) * 1e6 / blocks[name])
-    return {name: (statistics.median(t), min(t)) for name, t in times.items()}
+def taken(calls: Mapping[str, Call], wait: Call, turns: int) -> dict[str, Time]:
+    """Time the calls of a row; plans are written out at the eighth."""
+    return measure(calls, wait, turns=turns, warm=12)
 
 
-def shown(value: tuple[float, float] | None) -> str:
+def shown(time: Time | None) -> str:
     """Return a time as it stands in the tables, in microseconds."""
-    return "" if value is None else f"{value[0]:.0f} ({value[1]:.0f})"
+    return "" if time is None else f"{time.median * 1e6:.0f} ({time.least * 1e6:.0f})"
 
 
-def table(
-    columns: list[str], rows: list[tuple[str, str, dict[str, tuple[float, float]]]], ratio: tuple[str, str]
-) -> None:
+def table(columns: list[str], rows: list[tuple[str, str, dict[str, Time]]], ratio: tuple[str, str]) -> None:
     """Print a table, with the ratio of two columns behind."""
     print("| elements | call | " + " | ".join(f"{c} µs" for c in columns) + f" | {ratio[0]} / {ratio[1]} |")
     print("|---" * (len(columns) + 3) + "|")
     for size, call, found in rows:
-        both = found.get(ratio[0]), found.get(ratio[1])
-        by = f"{both[0][0] / both[1][0]:.2f} ({both[0][1] / both[1][1]:.2f})" if both[0] and both[1] else ""
+        one, other = found.get(ratio[0]), found.get(ratio[1])
+        by = f"{one.median / other.median:.2f} ({one.least / other.least:.2f})" if one and other else ""
         print(f"| {size} | {call} | " + " | ".join(shown(found.get(c)) for c in columns) + f" | {by} |")
     print()
 
@@ -128,8 +98,8 @@ def on_the_cpu(module: Any, sizes: list[int], turns: int) -> None:
             "slangpy tensors": ready_both,
             "torch alone": lambda v=leaf, s=seed: torch.autograd.grad(polynomial(A, B, C, v), v, s),
         }
-        rows.append((f"2^{bits}", "forward", measure(forward, device.wait, turns)))
-        rows.append((f"2^{bits}", "forward + backward", measure(both, device.wait, turns)))
+        rows.append((f"2^{bits}", "forward", taken(forward, device.wait, turns)))
+        rows.append((f"2^{bits}", "forward + backward", taken(both, device.wait, turns)))
     table(["torch tensors", "slangpy tensors", "torch alone"], rows, ("torch tensors", "slangpy tensors"))
 
 
@@ -152,7 +122,7 @@ def fresh_gradients(module: Any, bits: int, turns: int) -> None:
         dispatch.made(target, args, named, (x.grad_out,))
         device.wait()
 
-    found = measure({"cleared and added to": cleared, "written": written}, device.wait, turns)
+    found = taken({"cleared and added to": cleared, "written": written}, device.wait, turns)
     columns = ["cleared and added to", "written"]
     table(columns, [(f"2^{bits}", "backward", found)], ("written", "cleared and added to"))
 
@@ -177,8 +147,8 @@ def on_the_gpu(backend: str, sizes: list[int], turns: int) -> None:
             name: (lambda g=g, v=leaf, s=seed: torch.autograd.grad(g(A, B, C, v), v, s))
             for name, g in peers.items()
         }
-        rows.append((f"2^{bits}", "forward", measure(forward, wait, turns)))
-        rows.append((f"2^{bits}", "forward + backward", measure(both, wait, turns)))
+        rows.append((f"2^{bits}", "forward", taken(forward, wait, turns)))
+        rows.append((f"2^{bits}", "forward + backward", taken(both, wait, turns)))
     print(f"## {describe(lab.device)}\n")
     table(["SlangLab", "torch", "torch.compile"], rows, ("SlangLab", "torch.compile"))
     spy.set_allow_torch_fallback(True)
@@ -197,8 +167,8 @@ def on_the_gpu(backend: str, sizes: list[int], turns: int) -> None:
         name: (lambda g=g: torch.autograd.grad(g(A, B, C, leaf), leaf, seed)) for name, g in peers.items()
     }
     small = [
-        ("4", "forward", measure(forward, wait, turns)),
-        ("4", "forward + backward", measure(both, wait, turns)),
+        ("4", "forward", taken(forward, wait, turns)),
+        ("4", "forward + backward", taken(both, wait, turns)),
     ]
     bridge = "its fallback" if spy.is_torch_bridge_using_fallback() else "slangpy-torch"
     print(f"slangpy with {bridge}:\n")
