@@ -102,6 +102,7 @@ class TensorInspector(Comparing):
         self._seen = self._summed = 0.0
         self._takes, self._begun = itertools.count(), -1
         self._token, self._opened = secrets.token_hex(8), False
+        self._light = False  # whether elements are shown as colours
         self._read()
         outputs.sweep(_views)
         _views.add(self)
@@ -166,7 +167,7 @@ class TensorInspector(Comparing):
 
     def _describe(self) -> dict[str, Any]:
         summary, choice = self.summary, self._choice
-        image = self._pictures is not None and self._image(self._pictures[0])
+        self._light = self._pictures is not None and self._image(self._pictures[0])
         base, suffix = self._expression()
         note, code = self._note()
         return {
@@ -181,7 +182,7 @@ class TensorInspector(Comparing):
             "form": self._form,
             "axes": {"row": choice.row, "col": choice.column, "channel": choice.channel},
             "components": self._components,
-            "image": image,
+            "image": self._light,
             "single": summary.dtype in _SINGLE,
             "signed": self._what == "difference",
             "code": base,
@@ -302,8 +303,8 @@ class TensorInspector(Comparing):
     ) -> int:
         """Send what is drawn of pictures; return the number by which their ranges are known to belong to them."""
         take = next(self._takes)
-        band, image = self._form == "line", self.info["image"]
-        known, found = picture_frames.drawn(shown, pictures, take, band=band, image=image)
+        band = self._form == "line"
+        known, found = picture_frames.drawn(shown, pictures, take, band=band, image=self._light)
         self.push("picture", {**known, **(meta or {})}, {**found, **(arrays or {})})
         return take
 
