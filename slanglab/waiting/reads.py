@@ -126,9 +126,7 @@ class Later:
         DeviceGoneError, WaitInterrupted
         """
         if self._staging is None:
-            return [
-                np.frombuffer(buffer.to_numpy().tobytes(), np.uint8)[:size] for buffer, size in self._parts
-            ]
+            return [whole(buffer)[:size] for buffer, size in self._parts]
         self._watched.until(self._mark)
         found = np.frombuffer(_own_to_numpy(self._staging).tobytes(), np.uint8)
         return np.split(found, np.cumsum([size for _, size in self._parts])[:-1])

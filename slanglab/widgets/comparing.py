@@ -65,7 +65,7 @@ class Comparing(Serving):
 
     def _read_anew(self, *, ranges: bool) -> None:
         started = time.monotonic()
-        self._stale, self._owing = False, not ranges
+        self._stale = False
         self._reread(ranges=ranges)
         taken = self._pause(started)
         self._summed = started + taken + max(_WHOLE, 6 * taken)
@@ -123,7 +123,6 @@ class Comparing(Serving):
         elif self._stale:
             self._look_again(ranges=True)
         elif self._owing:
-            self._owing = False
             self._send_ranges()
 
     def _look_again(self, *, ranges: bool) -> None:

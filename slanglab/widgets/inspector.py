@@ -100,7 +100,8 @@ class TensorInspector(Comparing):
         self._shown = Shown()
         self._stale = self._owing = self._due = False
         self._seen = self._summed = 0.0
-        self._takes, self._begun = itertools.count(), -1
+        self._takes = itertools.count()
+        self._begun: tuple[int, picture_frames.Pictures] | None = None
         self._token, self._opened = secrets.token_hex(8), False
         self._light = False  # whether elements are shown as colours
         self._read()
@@ -148,7 +149,7 @@ class TensorInspector(Comparing):
 
     def _take_pictures(
         self, shown: Shown, window: tuple[int, int, int, int] | None
-    ) -> tuple[Picture, Picture | None]:
+    ) -> picture_frames.Pictures:
         rows, columns = (1, _POINTS) if self._form == "line" else (_TEXELS, _TEXELS)
         at = self._free(shown.index)
 
@@ -158,7 +159,7 @@ class TensorInspector(Comparing):
 
         return take(False), take(True) if self.summary.gradient is not None else None
 
-    def _reread(self, *, ranges: bool = True) -> None:
+    def _reread(self, *, ranges: bool) -> None:
         self._read()
         self.info = self._describe()
         self._begin(ranges=ranges)
@@ -270,25 +271,30 @@ class TensorInspector(Comparing):
 
     def _ready(self, known: object = None) -> None:
         self._opened = True
-        if type(known) is int and 0 <= known == self._begun:
+        begun = self._begun
+        if begun is not None and type(known) is int and known == begun[0]:
             self._send_ranges()
         else:
             self._begin(ranges=True)
 
     def _begin(self, *, ranges: bool) -> None:
         """Show the pictures of the slice, with the choices made for them and the histograms."""
-        if self._pictures is None:
+        pictures = self._pictures
+        if pictures is None:
             return
         choices = {kind: vars(choice) for kind, choice in self._shown.choices.items()}
         arrays = picture_frames.histograms(self.summary)
-        self._begun = self._show_pictures(self._shown, self._pictures, {"choices": choices}, arrays)
+        self._begun = self._show_pictures(self._shown, pictures, {"choices": choices}, arrays), pictures
+        self._owing = True
         if ranges:
             self._send_ranges()
 
     def _send_ranges(self) -> None:
         """Send the ranges of the blocks of what `_begin` showed, when that is on the screen."""
-        if self._pictures is not None:
-            self._push_ranges("ranges", self._pictures, self._begun)
+        self._owing = False
+        if self._begun is not None:
+            take, pictures = self._begun
+            self._push_ranges("ranges", pictures, take)
 
     def _show_finer(self, shown: Shown, pictures: picture_frames.Pictures) -> None:
         """Show the pictures of a window, which lie over those of the slice."""
@@ -324,7 +330,7 @@ class TensorInspector(Comparing):
         writes.ignore(self)
         super().close()
         self._tensor = self._read_from = self._other = None
-        self._pictures = None
+        self._pictures = self._begun = None
 
 
 class _Gone:

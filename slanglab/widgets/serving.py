@@ -13,8 +13,9 @@ from slanglab.errors import SlangLabError
 from slanglab.tensors import spread as spreads
 from slanglab.tensors import summary as summaries
 from slanglab.tensors.frames import Choice as Frame
-from slanglab.tensors.records import Picture, Summary
+from slanglab.tensors.records import Summary
 from slanglab.widgets import wire
+from slanglab.widgets.picture_frames import Pictures
 from slanglab.widgets.shown import Shown, read_choice, read_pooled
 from slanglab.widgets.transport import SlangWidget
 
@@ -60,10 +61,10 @@ class Serving(SlangWidget):
     """The axes drawn down and across, where somebody chose them."""
     _shown: Shown
     _form: str
-    _pictures: tuple[Picture, Picture | None] | None
+    _pictures: Pictures | None
 
     # What the subclass has.
-    _take_pictures: Callable[..., tuple[Picture, Picture | None]]
+    _take_pictures: Callable[..., Pictures]
     _show_finer: Callable[..., None]
     _centred: Callable[[str], bool]
 

@@ -5,7 +5,7 @@ import slangpy as spy
 
 from slanglab.engine import straight
 from slanglab.engine.parameters import parameters
-from slanglab.engine.straight import Strategy
+from slanglab.engine.straight import Strategy, loading
 from slanglab.engine.target import Target
 
 FUNCTIONS = """
@@ -106,6 +106,14 @@ class Array:
         self.values, self.dtype, self.grad = values, dtype, grad
         self.shape = tuple(values.shape if outer is None else outer)
         self.gradient = np.zeros_like(values) if gradient is None else gradient
+
+
+def times_in_a_session_of_its_own(device, name, monkeypatch, double):
+    """Return a module with `times`, whose kernels are compiled as for a device with or without double precision."""
+    monkeypatch.setattr(loading, "has_double", lambda _: bool(double))
+    session = device.create_slang_session(compiler_options={"include_paths": [spy.SHADER_PATH]})
+    text = "[Differentiable] float times(float a, float x) { return a * x; }\n"
+    return spy.Module(session.load_module_from_source(name, text))
 
 
 def upload(tensor, values):

@@ -14,11 +14,12 @@ from straight_cases import (
     names_of,
     same,
     target_of,
+    times_in_a_session_of_its_own,
     upload,
 )
 
 from slanglab.engine import straight
-from slanglab.engine.straight import Strategy, loading
+from slanglab.engine.straight import Strategy
 
 
 @pytest.fixture
@@ -228,10 +229,7 @@ def test_shared_sums_are_the_same_every_time(module, rng):
 @pytest.mark.parametrize("double", [0, 1])
 def test_sums_without_double_precision(device, rng, double, monkeypatch):
     """Pairs of floats where a device has no doubles: as good for sums of floats of mixed sizes and signs."""
-    monkeypatch.setattr(loading, "has_double", lambda _: bool(double))
-    session = device.create_slang_session(compiler_options={"include_paths": [spy.SHADER_PATH]})
-    text = "[Differentiable] float times(float a, float x) { return a * x; }\n"
-    module = spy.Module(session.load_module_from_source("test-sums", text))
+    module = times_in_a_session_of_its_own(device, "test-sums", monkeypatch, double)
     n = 200_003
     x = (rng.normal(size=n) * 10.0 ** rng.uniform(-6, 6, n)).astype("f4")
     tensor = spy.Tensor.from_numpy(device, x)

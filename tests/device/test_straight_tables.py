@@ -5,11 +5,19 @@ import math
 import numpy as np
 import pytest
 import slangpy as spy
-from straight_cases import FUNCTIONS, Array, floats, forward, target_of, upload
+from straight_cases import (
+    FUNCTIONS,
+    Array,
+    floats,
+    forward,
+    target_of,
+    times_in_a_session_of_its_own,
+    upload,
+)
 
 import slanglab as sl
 from slanglab.engine import plans, straight
-from slanglab.engine.straight import Strategy, extents, loading, tables
+from slanglab.engine.straight import Strategy, extents, tables
 
 MORE = """
 [Differentiable] float unit(float x[40], float w[40], float b)
@@ -261,10 +269,7 @@ def test_sums_are_the_same_every_time(module, strategy, rng):
 @pytest.mark.parametrize("double", [0, 1])
 def test_constant_addends_do_not_drift(device, strategy, double, monkeypatch):
     """Equal addends are where plain sums go wrong by more than noise; without doubles, sums are pairs of floats."""
-    monkeypatch.setattr(loading, "has_double", lambda _: bool(double))
-    session = device.create_slang_session(compiler_options={"include_paths": [spy.SHADER_PATH]})
-    text = "[Differentiable] float times(float a, float x) { return a * x; }\n"
-    module = spy.Module(session.load_module_from_source("test-table-sums", text))
+    module = times_in_a_session_of_its_own(device, "test-table-sums", monkeypatch, double)
     n = 300_007
     x, a = np.full((n, 1), 0.1, "f4"), np.ones(2, "f4")
     values = {"a": given(module, a, np.zeros_like(a)), "x": given(module, x)}

@@ -61,9 +61,10 @@ export function colour(
   { faded = null, clear = false }: How = {},
 ): void {
   const colors = look.image ? numbers.colors : null;
-  if (!colors && !faded && !clear) plain(pixels, numbers.mean, look);
-  else if (colors && !faded && !clear) light(pixels, numbers, colors, look);
-  else fancy(pixels, numbers, colors, look, faded, clear);
+  if (colors) light(pixels, numbers, colors, look);
+  else plain(pixels, numbers.mean, look);
+  if (faded) fade(pixels, numbers.mean.length, faded, look.paper);
+  if (clear) uncover(pixels, numbers.mean, look.scale);
 }
 
 /** A number, a colour: what a live view paints thirty times a second. */
@@ -101,25 +102,17 @@ function light(pixels: Uint8ClampedArray, numbers: Numbers, colors: Float32Array
   }
 }
 
-function fancy(
-  pixels: Uint8ClampedArray,
-  numbers: Numbers,
-  colors: Float32Array | null,
-  look: Colours,
-  faded: ((texel: number) => boolean) | null,
-  clear: boolean,
-): void {
-  const { mean } = numbers;
-  const { paper } = look;
-  if (colors) light(pixels, numbers, colors, look);
-  else plain(pixels, mean, look);
-  for (let i = 0, o = 0; i < mean.length; i++, o += 4) {
-    if (faded?.(i))
+function fade(pixels: Uint8ClampedArray, count: number, faded: (texel: number) => boolean, paper: Rgb): void {
+  for (let i = 0, o = 0; i < count; i++, o += 4)
+    if (faded(i))
       for (const k of [0, 1, 2] as const)
         pixels[o + k] = FADED * (pixels[o + k] ?? 0) + (1 - FADED) * paper[k];
-    if (!clear) continue;
+}
+
+function uncover(pixels: Uint8ClampedArray, mean: Float32Array, scale: Scale): void {
+  for (let i = 0; i < mean.length; i++) {
     const x = mean[i] ?? Number.NaN;
-    pixels[o + 3] = Number.isFinite(x) ? 255 * clamp(Math.abs(2 * look.scale.to(x) - 1) * 1.25, 0, 1) : 0;
+    pixels[4 * i + 3] = Number.isFinite(x) ? 255 * clamp(Math.abs(2 * scale.to(x) - 1) * 1.25, 0, 1) : 0;
   }
 }
 
