@@ -15,7 +15,7 @@ from slanglab.tensors.launch import flat_in_all, lent, returned
 from slanglab.tensors.layout import View
 from slanglab.tensors.records import BINS_MOST, Statistics
 
-__all__ = ["Described", "both", "describe", "described", "parts"]
+__all__ = ["Described", "both", "describe", "described", "parts", "told"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +112,16 @@ def both(
     device.submit_command_buffer(encoder.finish())
     known = described(device, value, bins) if recorded is None else recorded.read()
     return known, slope.read(), ratio.read()
+
+
+def told(device: Any, value: View, gradient: View) -> tuple[Statistics, Statistics, Statistics]:
+    """Return the statistics of a value, of its gradient and of |gradient| / |value|, in one submit."""
+    encoder = device.create_command_encoder()
+    known = measures.tell(device, value, None, encoder)
+    slope = measures.tell(device, gradient, None, encoder)
+    ratio = measures.tell(device, value, gradient, encoder)
+    device.submit_command_buffer(encoder.finish())
+    return known.read(), slope.read(), ratio.read()
 
 
 def described(device: Any, view: View, bins: int) -> tuple[Statistics, Edges, NDArray[np.int64]]:

@@ -13,12 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slanglab import elsewhere
-from slanglab.device import describe
-from slanglab.errors import ArgumentError
-from slanglab.scalars import type_name
-from slanglab.tensors import host, layout, measures, passes, sources
-from slanglab.tensors.binning import Edges, edges
-from slanglab.tensors.described import both, described
+from slanglab.tensors import host, passes, sources, summarising
+from slanglab.tensors.binning import edges
 from slanglab.tensors.frames import Choice, Index, Window, choose
 from slanglab.tensors.layout import Axes, View
 from slanglab.tensors.records import Histogram, Picture, Scale, Statistics, Summary
@@ -67,7 +63,7 @@ def statistics(tensor: Any, *, field: str | None = None, gradient: bool = False)
     Means and squares are combined as in Chan, Golub and LeVeque, "Algorithms for computing the sample variance:
     analysis and recommendations", The American Statistician 37 (1983).
     """
-    return _statistics(sources.source(tensor, field, gradient))
+    return summarising.statistics(sources.source(tensor, field, gradient))
 
 
 def histogram(
@@ -103,7 +99,9 @@ def histogram(
         As `statistics`, and if bins, range or scale cannot be used.
     """
     source = sources.source(tensor, field, gradient)
-    return _histogram(source, edges(range, _extremes(source) if range is None else None, bins, scale))
+    return summarising.histogram(
+        source, edges(range, _extremes(source) if range is None else None, bins, scale)
+    )
 
 
 def picture(
@@ -230,136 +228,12 @@ def summary(tensor: Any, *, bins: int = 64) -> Summary:
     Summary
         For structs, one in `fields` for each field.
     """
-    if not sources.is_tensor(tensor):
-        arrays = sources.arrays(tensor)
-        array = arrays.value
-        parts: dict[str, Source] = dict(host.fields(array))
-        slopes: dict[str, Source] = {}
-        if arrays.gradient is not None:
-            slopes = dict(host.fields(arrays.gradient))
-        strides = tuple(s // array.dtype.itemsize for s in array.strides)
-        return _summary(
-            array.shape,
-            strides,
-            arrays.device,
-            parts,
-            slopes,
-            {name: str(a.dtype) for name, a in host.fields(array).items()},
-            bins,
-            (),
-        )
-    found = layout.fields(tensor)
-    values = {f.name: sources.part(tensor, f) for f in found}
-    grads: dict[str, Source] = {}
-    notes: list[str] = []
-    try:
-        grad = sources.gradient_of(tensor)
-        if grad is not None:
-            grads = {f.name: sources.part(*grad[:1], f, grad[1]) for f in layout.fields(grad[0])}
-    except ArgumentError as error:
-        notes.append(error.message)
-    names = {f.name: f.form.name for f in found}
-    if "" in names:
-        names[""] = type_name(str(tensor.dtype.full_name))
-    return _summary(
-        tuple(tensor.shape.as_tuple()),
-        tuple(tensor.strides.as_tuple()),
-        describe(tensor.device),
-        values,
-        grads,
-        names,
-        bins,
-        tuple(notes),
-        type_name(str(tensor.dtype.full_name)),
-    )
-
-
-def _summary(
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    device: str,
-    values: dict[str, Source],
-    grads: dict[str, Source],
-    names: dict[str, str],
-    bins: int,
-    notes: tuple[str, ...],
-    dtype: str = "struct",
-) -> Summary:
-    if list(values) != [""]:
-        parts = {
-            name: _summary(shape, strides, device, {"": source}, {}, {"": names[name]}, bins, ())
-            for name, source in values.items()
-        }
-        return Summary(
-            shape,
-            dtype,
-            strides,
-            device,
-            sum(part.bytes for part in parts.values()),
-            *(None,) * 5,
-            fields=parts,
-            notes=notes,
-        )
-    value, grad = values[""], grads.get("")
-    slope = ratio = slope_histogram = None
-    if isinstance(value, View) and isinstance(grad, View):
-        (known, lines, counts), slope, ratio = both(value.storage.device, value, grad, bins)
-        shown = Histogram(lines.values, counts, lines.scale, lines.threshold)
-    else:
-        known, shown = _described(value, bins)
-        if grad is not None:
-            slope, ratio = _statistics(grad), _ratio(grad, value)
-    if grad is not None and slope is not None:
-        most = max(abs(slope.minimum or 0.0), abs(slope.maximum or 0.0))
-        slope_histogram = _histogram(grad, edges((-most, most) if most else None, None, bins, "symlog"))
-    return Summary(
-        shape,
-        names[""],
-        strides,
-        device,
-        known.count * (value.form.bits // 8 if isinstance(value, View) else value.dtype.itemsize),
-        known,
-        slope,
-        ratio,
-        shown,
-        slope_histogram,
-        notes=notes,
-    )
-
-
-def _statistics(source: Source) -> Statistics:
-    if isinstance(source, View):
-        return measures.statistics(source.storage.device, source)
-    return host.statistics(source)
-
-
-def _described(source: Source, bins: int) -> tuple[Statistics, Histogram]:
-    """Return the statistics, and a linear histogram over the finite extremes."""
-    if isinstance(source, View):
-        known, lines, counts = described(source.storage.device, source, bins)
-        return known, Histogram(lines.values, counts, lines.scale, lines.threshold)
-    known = host.statistics(source)
-    low, high = known.minimum, known.maximum
-    return known, _histogram(source, edges(None, None if low is None else (low, high), bins, "linear"))
-
-
-def _ratio(grad: Source, value: Source) -> Statistics | None:
-    if isinstance(grad, View) or isinstance(value, View):
-        return None  # one of them is on the host
-    return host.statistics(host.ratio(grad, value))
+    return summarising.whole(tensor, bins=bins)
 
 
 def _extremes(source: Source) -> tuple[Any, Any] | None:
-    found = _statistics(source)
+    found = summarising.statistics(source)
     return None if found.minimum is None else (found.minimum, found.maximum)
-
-
-def _histogram(source: Source, bins: Edges) -> Histogram:
-    if isinstance(source, View):
-        return Histogram(
-            bins.values, measures.histogram(source.storage.device, source, bins), bins.scale, bins.threshold
-        )
-    return Histogram(bins.values, host.histogram(source, bins), bins.scale, bins.threshold)
 
 
 def _frame(source: View, choice: Choice) -> passes.Frame:

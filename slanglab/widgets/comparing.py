@@ -47,11 +47,11 @@ class Comparing(Serving):
     _seen: float
     """When the next look may be."""
     _owing: bool
-    """Whether what is shown lacks the ranges of its blocks."""
+    """Whether what is shown lacks the ranges of its blocks, and maybe a histogram."""
     _due: bool
     """Whether the loop is to catch up."""
     _show_pictures: Callable[..., int]
-    _send_ranges: Callable[[], None]
+    _send_rest: Callable[[], None]
     _summed: float
     """When the next look may be one at all of it."""
     png: Any
@@ -123,7 +123,7 @@ class Comparing(Serving):
         elif self._stale:
             self._look_again(ranges=True)
         elif self._owing:
-            self._send_ranges()
+            self._send_rest()
 
     def _look_again(self, *, ranges: bool) -> None:
         try:
@@ -140,7 +140,7 @@ class Comparing(Serving):
 
     @axes.setter
     def axes(self, axes: tuple[int, int]) -> None:
-        shape = self.summary.shape
+        shape = self._summary.shape
         down, across = axes
         chosen = int(down) % max(len(shape), 1), int(across) % max(len(shape), 1)
         # Says what cannot be drawn before anything is changed.
@@ -153,7 +153,7 @@ class Comparing(Serving):
     def _serve_axes(self, content: Mapping[str, Any]) -> None:
         """Draw other axes, or the same ones the other way round."""
         axes = wire.naturals(content.get("axes"), 2)
-        if axes is not None and axes[0] != axes[1] and max(axes) < len(self.summary.shape):
+        if axes is not None and axes[0] != axes[1] and max(axes) < len(self._summary.shape):
             self._try(lambda: setattr(self, "axes", axes))
 
     # ----- comparing -----
@@ -252,7 +252,7 @@ class Comparing(Serving):
                     self._read_from, gradient=kind == "gradient", magnitude=self._centred(kind)
                 )
         return vector.tensor_svg(
-            self.summary,
+            self._summary,
             self.code if self._name else "",
             *pictures,
             choices=self._shown.choices,

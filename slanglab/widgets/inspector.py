@@ -6,6 +6,7 @@ a finer picture of the window it zooms into, and for single exact elements under
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import re
@@ -15,14 +16,13 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import traitlets
 from IPython.core.getipython import get_ipython
 from numpy.typing import NDArray
 
 from slanglab import elsewhere, look
 from slanglab.errors import DeviceGoneError
-from slanglab.tensors import difference, writes
+from slanglab.tensors import difference, small, summarising, writes
 from slanglab.tensors import summary as summaries
 from slanglab.tensors.frames import choose
 from slanglab.tensors.records import Picture, Summary
@@ -69,8 +69,6 @@ class TensorInspector(Comparing):
     ----------
     info : dict
         What the browser is told about the tensor, as JSON; no elements.
-    summary : Summary
-        Statistics and histograms, as of the last `refresh`.
 
     Raises
     ------
@@ -79,6 +77,7 @@ class TensorInspector(Comparing):
     """
 
     _bundle = "inspector"
+    _requests: Mapping[str, str] = {**Comparing._requests, "finish": "_serve_finish"}
 
     info = traitlets.Dict().tag(sync=True)
 
@@ -98,13 +97,13 @@ class TensorInspector(Comparing):
         self._read_from: Any = tensor
         self._axes = axes
         self._shown = Shown()
-        self._stale = self._owing = self._due = False
+        self._stale = self._owing = self._due = self._lacking = False
         self._seen = self._summed = 0.0
         self._takes = itertools.count()
         self._begun: tuple[int, picture_frames.Pictures] | None = None
         self._token, self._opened = secrets.token_hex(8), False
         self._light = False  # whether elements are shown as colours
-        self._read()
+        self._read(complete=False)
         outputs.sweep(_views)
         _views.add(self)
         super().__init__(info=self._describe())
@@ -113,16 +112,32 @@ class TensorInspector(Comparing):
 
     # ----- reading -----
 
-    def _read(self) -> None:
-        """Summarise what is shown and take the pictures that a view begins with: those of the slice that was on the screen."""
+    @property
+    def summary(self) -> Summary:
+        """Statistics and histograms, as of the last `refresh`."""
+        self._finish()
+        return self._summary
+
+    def _finish(self) -> None:
+        """Make the histogram that `_read` may have put off; a view that was closed meanwhile goes without."""
+        if self._tensor is None:
+            return
+        self._summary = summarising.finished(self._summary, self._read_from, bins=_BINS)
+
+    def _read(self, *, complete: bool) -> None:
+        """Summarise what is shown and take the pictures that a view begins with: those of the slice that was on the screen.
+
+        Where it need not be `complete`, the histogram of the value waits until the pictures are on a screen, or it is asked for.
+        """
         if self._what == "difference":
             self._read_from = difference.difference(self._tensor, self._other)
         else:
             self._read_from = self._tensor if self._what == "tensor" else self._other
-        self.summary: Summary = summaries.summary(self._read_from, bins=_BINS)
-        shape = self.summary.shape
+        summarise = summarising.whole if complete else summarising.begun
+        self._summary = summarise(self._read_from, bins=_BINS)
+        shape = self._summary.shape
         count = math.prod(shape)
-        value = self.summary.value
+        value = self._summary.value
         self._components = value.count // count if value is not None and count else 1
         self._choice = choose(shape, self._components > 1, (), _TEXELS, _TEXELS, None, (), self._axes)
         if self._choice.channel is not None:
@@ -139,7 +154,7 @@ class TensorInspector(Comparing):
     def _choose_form(self, count: int) -> str:
         if count == 0:
             return "empty"
-        if self.summary.value is None:
+        if self._summary.value is None:
             return "other"
         if self._choice.row is not None:
             return "picture"
@@ -157,17 +172,17 @@ class TensorInspector(Comparing):
             options: dict[str, Any] = {"window": window, "gradient": gradient, "axes": self._axes}
             return summaries.picture(self._read_from, rows, columns, index=at, pooled=shown.pooled, **options)
 
-        return take(False), take(True) if self.summary.gradient is not None else None
+        return take(False), take(True) if self._summary.gradient is not None else None
 
     def _reread(self, *, ranges: bool) -> None:
-        self._read()
+        self._read(complete=True)
         self.info = self._describe()
         self._begin(ranges=ranges)
 
     # ----- saying -----
 
     def _describe(self) -> dict[str, Any]:
-        summary, choice = self.summary, self._choice
+        summary, choice = self._summary, self._choice
         self._light = self._pictures is not None and self._image(self._pictures[0])
         base, suffix = self._expression()
         note, code = self._note()
@@ -203,11 +218,11 @@ class TensorInspector(Comparing):
 
     def _image(self, value: Picture) -> bool:
         """Say whether elements are shown as colours; not those of a difference, which are no light."""
-        return self._what != "difference" and is_image(self.summary, value)
+        return self._what != "difference" and is_image(self._summary, value)
 
     def _note(self) -> tuple[str, str]:
         """Return a sentence for under the head, and the code that changes what it says."""
-        summary = self.summary
+        summary = self._summary
         if summary.notes:
             return " ".join(summary.notes), ""
         if summary.value is None or self._form == "empty":
@@ -225,33 +240,23 @@ class TensorInspector(Comparing):
     def text(self) -> str:
         """The plain-text twin."""
         values: list[NDArray[Any] | None] = [None, None]
-        value = self.summary.value
-        if value is not None and 0 < value.count <= _FEW and not self.summary.notes:
-            values = [self._all(False), self._all(True) if self.summary.gradient is not None else None]
-        return summary_text(self.summary, self._name, *values)
-
-    def _all(self, gradient: bool) -> NDArray[Any]:
-        """Return all elements, for a small tensor: slice by slice, as the views see them."""
-        shape = self.summary.shape
-        # Whatever axes the reader chose: those that are drawn first keep their order.
-        choice = choose(shape, self._choice.channel is None and self._components > 1, (), 1, 1, None)
-        drawn = (choice.row, choice.column, choice.channel)
-        lead = [n for axis, n in enumerate(shape) if axis not in drawn]
-        parts = []
-        for at in np.ndindex(*lead):
-            position = iter(at)
-            index = tuple(None if axis in drawn else next(position) for axis in range(len(shape)))
-            parts.append(summaries.elements(self._read_from, index=index, gradient=gradient))
-        whole = np.stack(parts)
-        inner = whole.size // math.prod(shape)
-        return whole.reshape(shape if inner == 1 else (*shape, inner))
+        value = self._summary.value
+        if value is not None and 0 < value.count <= _FEW and not self._summary.notes:
+            # Whatever axes the reader chose: those that are drawn first keep their order.
+            inner = self._choice.channel is None and self._components > 1
+            kinds = (False, True) if self._summary.gradient is not None else (False,)
+            for at, kind in enumerate(kinds):
+                values[at] = small.everything(
+                    self._read_from, self._summary.shape, inner=inner, gradient=kind
+                )
+        return summary_text(self._summary, self._name, *values)
 
     @cached_property
     def png(self) -> bytes | None:
         """The PNG twin of the first slice; None where there is no picture to draw."""
         if self._pictures is None:
             return None
-        return tensor_png(self.summary, *self._pictures)
+        return tensor_png(self._summary, *self._pictures)
 
     def __repr__(self) -> str:
         return f"TensorInspector({self.text.splitlines()[0]})"
@@ -273,7 +278,7 @@ class TensorInspector(Comparing):
         self._opened = True
         begun = self._begun
         if begun is not None and type(known) is int and known == begun[0]:
-            self._send_ranges()
+            self._send_rest()
         else:
             self._begin(ranges=True)
 
@@ -283,18 +288,28 @@ class TensorInspector(Comparing):
         if pictures is None:
             return
         choices = {kind: vars(choice) for kind, choice in self._shown.choices.items()}
-        arrays = picture_frames.histograms(self.summary)
+        arrays = picture_frames.histograms(self._summary)
+        self._lacking = self._summary.histogram is None  # nobody has needed it yet
         self._begun = self._show_pictures(self._shown, pictures, {"choices": choices}, arrays), pictures
         self._owing = True
         if ranges:
-            self._send_ranges()
+            self._send_rest()
 
-    def _send_ranges(self) -> None:
-        """Send the ranges of the blocks of what `_begin` showed, when that is on the screen."""
+    def _send_rest(self) -> None:
+        """Send what `_begin` left out of what it showed, when that is on the screen: the ranges of the blocks, and maybe a histogram."""
         self._owing = False
-        if self._begun is not None:
-            take, pictures = self._begun
-            self._push_ranges("ranges", pictures, take)
+        if self._begun is None:
+            return
+        take, pictures = self._begun
+        self._push_ranges("ranges", pictures, take)
+        if self._lacking:
+            self._schedule("finish", {})
+
+    def _serve_finish(self, _content: Mapping[str, Any]) -> None:
+        """Make the histogram that was put off, and show it. Asked for by `_send_rest`: it takes the thread that may touch the device."""
+        if self._lacking:
+            self._lacking = False
+            self._try(lambda: self.push("histograms", {}, picture_frames.histograms(self.summary)))
 
     def _show_finer(self, shown: Shown, pictures: picture_frames.Pictures) -> None:
         """Show the pictures of a window, which lie over those of the slice."""
@@ -320,6 +335,9 @@ class TensorInspector(Comparing):
 
     def let_go(self, devices: Sequence[Any]) -> None:
         """Let go of tensors on devices that are to be closed; the view goes on showing what it shows."""
+        if any(getattr(self._read_from, "device", None) is closing for closing in devices):
+            with contextlib.suppress(Exception):  # a device that is lost
+                self._finish()
         for name in ("_tensor", "_other", "_read_from"):
             device = getattr(getattr(self, name), "device", None)
             if any(device is closing for closing in devices):

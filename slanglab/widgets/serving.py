@@ -53,7 +53,8 @@ class Serving(SlangWidget):
         "state": "_serve_state",
     }
 
-    summary: Summary
+    _summary: Summary
+    """May lack the histogram of the value, until pictures are on a screen."""
     _read_from: Any
     """The tensor whose numbers are shown: the one looked at, a copy of it, or a difference."""
     _choice: Frame
@@ -72,7 +73,7 @@ class Serving(SlangWidget):
 
     def _serve_slice(self, content: Mapping[str, Any]) -> None:
         """Show the slice at `index`, with the axes in `pooled` reduced, or a window of it in finer texels."""
-        index = wire.naturals(content.get("index"), len(self.summary.shape))
+        index = wire.naturals(content.get("index"), len(self._summary.shape))
         pooled = read_pooled(content.get("pooled"), self._leading)
         if self._pictures is None or index is None or pooled is None or not self._inside(index):
             return
@@ -98,7 +99,7 @@ class Serving(SlangWidget):
     def _leading(self) -> tuple[int, ...]:
         """The axes that are not drawn."""
         drawn = (self._choice.row, self._choice.column, self._choice.channel)
-        return tuple(axis for axis in range(len(self.summary.shape)) if axis not in drawn)
+        return tuple(axis for axis in range(len(self._summary.shape)) if axis not in drawn)
 
     @staticmethod
     def _window(asked: object) -> tuple[int, int, int, int] | None:
@@ -128,7 +129,7 @@ class Serving(SlangWidget):
             answer = {
                 "place": list(place),
                 "value": self._element(place, False),
-                "gradient": self._element(place, True) if self.summary.gradient is not None else None,
+                "gradient": self._element(place, True) if self._summary.gradient is not None else None,
             }
         except Exception as error:
             self._trouble(error)
@@ -141,7 +142,7 @@ class Serving(SlangWidget):
 
     def _serve_cells(self, content: Mapping[str, Any]) -> None:
         """Answer with the exact numbers of a window of a slice, for the table."""
-        index = wire.naturals(content.get("index"), len(self.summary.shape))
+        index = wire.naturals(content.get("index"), len(self._summary.shape))
         pooled = read_pooled(content.get("pooled"), self._leading)
         window = self._window(content.get("window"))
         if index is None or pooled is None or window is None or not self._inside(index):
@@ -152,7 +153,7 @@ class Serving(SlangWidget):
         meta: dict[str, Any] = {"index": list(index), "window": content["window"]}
         arrays: dict[str, NDArray[Any]] = {}
         try:
-            for kind in Kinds[: 1 + (self.summary.gradient is not None)]:
+            for kind in Kinds[: 1 + (self._summary.gradient is not None)]:
                 found = self._cells(shown, window, kind == "gradient")
                 arrays[kind] = found.astype(np.float64)
                 if found.dtype.kind in "iu" and found.size and np.abs(arrays[kind]).max() >= _EXACT:
@@ -191,7 +192,7 @@ class Serving(SlangWidget):
             return
         found: set[tuple[int, ...]] = set()
         try:
-            for gradient in (False, True)[: 1 + (self.summary.gradient is not None)]:
+            for gradient in (False, True)[: 1 + (self._summary.gradient is not None)]:
                 listed = summaries.nonfinite(self._read_from, _FOUND, gradient=gradient)
                 found.update(at[: len(place)] for at in listed)
         except Exception as error:
@@ -206,13 +207,13 @@ class Serving(SlangWidget):
             after = [at for at in order if at > place or (inclusive and at == place)]
         # Past the last one it begins again.
         following = next(iter(after or order), None)
-        rest = (0,) * (len(self.summary.shape) - len(place))
+        rest = (0,) * (len(self._summary.shape) - len(place))
         self.tell("found", {"place": None if following is None else [*following, *rest]})
 
     def _serve_spread(self, content: Mapping[str, Any]) -> None:
         """Answer with the quantiles of a picture's numbers: of the magnitudes, where its colours are centred at zero."""
         kind = content.get("picture")
-        if kind not in Kinds or getattr(self.summary, kind) is None:
+        if kind not in Kinds or getattr(self._summary, kind) is None:
             return
         try:
             found = spreads.spread(
@@ -227,7 +228,7 @@ class Serving(SlangWidget):
     def _serve_count(self, content: Mapping[str, Any]) -> None:
         """Answer with how many elements lie in a range; an end that is None is open."""
         kind = content.get("picture")
-        known = getattr(self.summary, kind) if kind in Kinds else None
+        known = getattr(self._summary, kind) if kind in Kinds else None
         ends = [content.get(end) for end in ("lo", "hi")]
         if known is None or known.minimum is None or not all(_is_end(x) for x in ends):
             return
@@ -250,7 +251,7 @@ class Serving(SlangWidget):
     def _serve_histogram(self, content: Mapping[str, Any]) -> None:
         """Answer with the histogram of a part of the range."""
         kind, name = content.get("picture"), content.get("scale")
-        known = getattr(self.summary, kind) if kind in Kinds else None
+        known = getattr(self._summary, kind) if kind in Kinds else None
         low, high = content.get("lo"), content.get("hi")
         if known is None or name not in ("linear", "symlog"):
             return
@@ -276,12 +277,12 @@ class Serving(SlangWidget):
 
     def _place(self, content: Mapping[str, Any]) -> tuple[int, ...] | None:
         """Return the element a request names, without an index on the axis of the channels; None where it is none."""
-        axes = len(self.summary.shape) - (self._choice.channel is not None)
+        axes = len(self._summary.shape) - (self._choice.channel is not None)
         place = wire.naturals(content.get("index"), axes)
         return place if self._pictures is not None and place is not None and self._inside(place) else None
 
     def _inside(self, index: tuple[int, ...]) -> bool:
-        return all(at < n for at, n in zip(index, self.summary.shape, strict=False))
+        return all(at < n for at, n in zip(index, self._summary.shape, strict=False))
 
     def _trouble(self, error: Exception) -> None:
         """Say in the view why the tensor cannot be read: its device may be gone."""

@@ -13,7 +13,7 @@ from tensor_cases import Case, case, numbers, upload
 from tensor_checks import check_picture, check_statistics, exact, reference_counts, view_of
 
 from slanglab.device import is_software
-from slanglab.tensors import described, division, kernels, launch, measures
+from slanglab.tensors import described, division, kernels, launch, measures, summarising
 from slanglab.tensors.binning import Edges
 from slanglab.tensors.summary import nonfinite, picture, statistics, summary
 from slanglab.widgets.inspector import inspect
@@ -63,6 +63,31 @@ def test_summaries_of_random_tensors(device: Any, seed: int) -> None:
             plane = view_of(c) if c.array.ndim > len(c.components) else c.array.reshape(1, 1, -1)
             p = picture(c.tensor, 4, 4)
             check_picture(p, plane, p.block, note)
+
+
+def test_a_summary_that_is_begun_and_finished(
+    device: Any, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(summarising, "_SOON", -1)
+    with_slopes = 0
+    rng = np.random.default_rng(seed)
+    for n in range(60):
+        c = odd_case(device, rng, n)
+        note = (seed, n, c)
+        bins = int(rng.integers(1, 100))
+        slopes = c.layout == "contiguous" and c.array.dtype.kind == "f" and c.array.size > 0
+        tensor = c.tensor.with_grads(zero=True) if slopes else c.tensor
+        begun = summarising.begun(tensor, bins=bins)
+        assert begun.histogram is None, note
+        assert (begun.gradient is not None) == slopes, note
+        with_slopes += slopes
+        found, whole = summarising.finished(begun, tensor, bins=bins), summary(tensor, bins=bins)
+        check_summary(found, c.array, bins, note)
+        for part in ("value", "gradient", "ratio", "shape", "dtype", "strides", "bytes", "notes"):
+            assert getattr(found, part) == getattr(whole, part), (part, note)
+        assert (found.histogram.edges == whole.histogram.edges).all(), note
+        assert summarising.finished(found, None, bins=bins) is found
+    assert with_slopes > 0
 
 
 @pytest.mark.parametrize("pattern", ["finite", "rare", "zeros", "negative", "positive", "far"])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import gc
 import json
+import threading
 import weakref
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 from slanglab.errors import SlangLabError
+from slanglab.tensors import summarising
 from slanglab.tensors import summary as summaries
 from slanglab.tensors.sources import Arrays as Pair
 from slanglab.widgets import automatic, transport, wire
@@ -123,7 +126,7 @@ def test_a_large_tensor_sends_no_more_than_the_screen(rng: np.random.Generator) 
     row, column = (int(n) for n in rng.integers(0, value.shape))
     value[row, column] = np.nan
     view = View(inspect(Pair(value)))
-    (frame,) = view.say(kind="ready")
+    frame = view.say(kind="ready")[0]
     arrays = view.arrays(frame)
     rows, columns = arrays["value.mean"].shape
     block = frame["meta"]["value"]["block"]
@@ -131,14 +134,59 @@ def test_a_large_tensor_sends_no_more_than_the_screen(rng: np.random.Generator) 
     assert columns <= 256
     assert sum(len(b) for m in view.messages for b in m["buffers"]) < 1.1e6
     # What is drawn comes first, a third of it all.
-    assert [m["kind"] for m in view.messages] == ["picture", "ranges"]
-    assert not {"value.minimum", "value.maximum"} & {a["name"] for a in frame["arrays"]}
+    assert [m["kind"] for m in view.messages] == ["picture", "ranges", "histograms"]
+    drawn = {a["name"] for a in frame["arrays"]}
+    assert not {"value.minimum", "value.maximum", "value.counts"} & drawn
     flags = np.argwhere(arrays["value.flags"])
     assert flags.tolist() == [[row // block[0], column // block[1]]]
     y, x = (int(n) for n in rng.integers(0, (rows - 1, columns - 1)))
     part = value[y * block[0] : (y + 1) * block[0], x * block[1] : (x + 1) * block[1]].astype(np.float64)
     assert arrays["value.mean"][y, x] == pytest.approx(np.nanmean(part), rel=1e-5, abs=1e-6)
     assert arrays["value.maximum"][y, x] == np.nanmax(part)
+
+
+def test_the_histogram_of_a_large_tensor_follows_its_picture(rng: np.random.Generator) -> None:
+    value = rng.normal(size=(1100, 1000)).astype(np.float32)
+    counts, edges = np.histogram(value.astype(np.float64), 96)
+    inspector = inspect(value)
+    view = View(inspector)
+    inspector._repr_mimebundle_()
+    (early,) = view.messages
+    assert "value.counts" not in view.arrays(early)
+    if rng.integers(2):  # somebody may ask for it before the view does
+        assert (inspector.summary.histogram.counts == counts).all()
+    # While a cell is busy the device is not touched: the view is told as soon as the cell has ended.
+    inspector._home = -1
+    inspector._loop = asyncio.new_event_loop()
+    view.say(kind="ready", take=early["meta"]["take"])
+    assert [m["kind"] for m in view.messages] == ["picture", "ranges"]
+    inspector._home = threading.get_ident()
+    inspector._loop.call_soon(inspector._loop.stop)
+    inspector._loop.run_forever()
+    inspector._loop.close()
+    told = view.arrays(view.messages[-1])
+    assert view.messages[-1]["kind"] == "histograms"
+    assert (told["value.counts"] == counts).all()
+    assert told["value.edges"] == pytest.approx(edges)
+    # From then on it comes with the picture: of a view that opens later, and of what is read again.
+    (again,) = [m for m in view.say(kind="ready") if m["kind"] != "ranges"]
+    assert (view.arrays(again)["value.counts"] == counts).all()
+    value *= 2
+    inspector.refresh()
+    view.acknowledge()
+    frames = [m for m in view.messages if m["kind"] == "picture"]
+    assert view.arrays(frames[-1])["value.edges"][-1] == value.max()
+
+
+def test_a_large_view_that_nobody_opens(rng: np.random.Generator) -> None:
+    value = rng.normal(size=(1100, 1000)).astype(np.float32)
+    inspector, closed = inspect(value), inspect(value)
+    closed.close()
+    assert closed.summary.histogram is None
+    assert closed.summary.value == inspector.summary.value
+    assert inspector.summary.histogram.counts.sum() == value.size
+    inspector.close()
+    assert inspector.summary.histogram.counts.sum() == value.size
 
 
 def test_a_finer_window_on_request(rng: np.random.Generator) -> None:
@@ -448,7 +496,7 @@ def test_a_tensor_that_cannot_be_read_is_text(monkeypatch: pytest.MonkeyPatch) -
     def gone(*args: Any, **options: Any) -> Any:
         raise SlangLabError("The device is closed.", hint="make the tensor again")
 
-    monkeypatch.setattr(summaries, "summary", gone)
+    monkeypatch.setattr(summarising, "begun", gone)
     data, _ = automatic.mimebundle(np.zeros(3))
     assert set(data) == {"text/plain"}
     assert "The device is closed." in data["text/plain"]

@@ -71,17 +71,16 @@ export class Bars {
   }
 
   private get usable(): boolean {
-    return this.scale !== null && !this.empty;
+    return this.scale !== null && this.histogram !== null;
   }
 
-  /** Whether there are too few elements for a histogram, or none has come yet. */
-  get empty(): boolean {
-    return this.histogram === null;
+  /** Whether there are too few elements for a histogram. */
+  get few(): boolean {
+    return (this.store.info[this.kind]?.count ?? 0) < SAMPLE;
   }
 
   private get histogram() {
-    const { store, kind } = this;
-    return (store.info[kind]?.count ?? 0) < SAMPLE ? null : store.histograms[kind];
+    return this.few ? null : this.store.histograms[this.kind];
   }
 
   private handle(end: End, signal: AbortSignal): HTMLElement {
@@ -181,7 +180,8 @@ export class Bars {
     this.left = left;
     this.width = Math.max(1, width - left);
     const marked = histogram && store.brush?.kind === kind ? this.ends() : null;
-    drawHistogram(this.canvas, width, left, histogram, look, here, marked);
+    // Room for it before it has come: nothing below moves when it does.
+    drawHistogram(this.canvas, width, left, histogram, look, here, marked, !this.few);
     this.canvas.classList.toggle("brushable", histogram !== null);
     for (const [end, t] of [
       ["lo", marked?.[0] ?? 0],

@@ -152,7 +152,7 @@ export class CurveView implements View {
     drawCursor(this.axes, curve, cursor?.col ?? null, here, this.token);
     for (const { kind, bars } of this.parts) {
       // Without a histogram its axis says nothing that the curve's doesn't.
-      bars.el.hidden = bars.empty;
+      bars.el.hidden = bars.few;
       bars.draw(this.wide, LEFT, looks[kind], cursor ? here[kind] : null);
     }
     if (!cursor || !(this.here || store.pinned)) {

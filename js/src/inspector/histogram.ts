@@ -33,7 +33,7 @@ export function rebin(histogram: Histogram, scale: Scale, bins: number): Float64
   return out;
 }
 
-/** Draw the histogram (if there is one), the colour bar under it and the ticks. */
+/** Draw the histogram (if there is one, in the room kept for it), the colour bar under it and the ticks. */
 export function drawHistogram(
   canvas: HTMLCanvasElement,
   width: number,
@@ -41,9 +41,10 @@ export function drawHistogram(
   histogram: Histogram | null,
   look: Look,
   here: number | null,
-  marked: readonly [number, number] | null = null,
+  marked: readonly [number, number] | null,
+  room: boolean,
 ): void {
-  const H = histogram ? BARS : 8;
+  const H = room ? BARS : 8;
   const c = prepare(canvas, width, H + 8 + 17);
   const { scale, map, token } = look;
   const w = width - left;

@@ -201,6 +201,7 @@ export class Inspector implements Actions {
       this.ask.done("element");
       this.finder.found(message);
     } else if (message.kind === "spread") this.spread(message);
+    else if (message.kind === "histograms") this.binned(message);
     else if (message.kind === "histogram") this.ranged(message);
     else if (message.kind === "count") {
       this.ask.done("count");
@@ -229,7 +230,7 @@ export class Inspector implements Actions {
     store.taken = new Date();
     this.table?.forget();
     this.sliders.show(index, store.pooled);
-    for (const kind of KINDS) store.histograms[kind] = readHistogram(message, kind) ?? store.histograms[kind];
+    store.count(message);
     this.ask.done("slice");
     this.sayWaiting();
     this.finder.read();
@@ -290,6 +291,13 @@ export class Inspector implements Actions {
       if (store.waits(kind)) this.ask.spread(kind);
       else if (store.coarse(kind)) this.ask.histogram(kind, store.scale(kind));
     }
+  }
+
+  /** The histograms of the whole range, where they come after the picture: they take longer to make. */
+  private binned(message: Message): void {
+    this.store.count(message);
+    this.askScales();
+    this.view?.drawCursor();
   }
 
   private ranged(message: Message): void {

@@ -1,5 +1,6 @@
 // What the parts of an inspector share: the tensor, its pictures, and where the reader is.
 
+import type { Message } from "../lib/channel.ts";
 import type { Lut, Scale, Spread } from "../lib/colormap.ts";
 import { figures, shortest32, shortest64 } from "../lib/numbers.ts";
 import type { Theme } from "../lib/theme.ts";
@@ -11,6 +12,7 @@ import {
   type Info,
   type Layer,
   type Pooled,
+  readHistogram,
   sliceSize,
   isWhole as wholeNumbers,
 } from "./data.ts";
@@ -190,6 +192,11 @@ export class Store {
       const base = fresh || !same ? null : (this.layers[kind][0] ?? null);
       this.layers[kind] = [base, layer].filter((l) => l !== null);
     }
+  }
+
+  /** Take the histograms that a message brings. */
+  count(message: Message): void {
+    for (const kind of KINDS) this.histograms[kind] = readHistogram(message, kind) ?? this.histograms[kind];
   }
 
   /** Remember what the kernel read at a cell. */
