@@ -41,7 +41,7 @@ function render({ model, el }: RenderProps): () => void {
   };
   build();
   follow(root, () => inspector?.draw(Math.floor(root.clientWidth)), life.signal);
-  onWidth(root, (width) => inspector?.draw(width), life.signal);
+  onWidth(root, (width) => inspector?.fit(width), life.signal);
   const listeners = {
     message: (m: Message) => inspector?.receive(m),
     lost: () => inspector?.lost(),

@@ -2,7 +2,7 @@
 // of the kernel.
 
 import type { Channel, Message } from "../lib/channel.ts";
-import { h, icon, iconButton } from "../lib/dom.ts";
+import { afterPaint, h, icon, iconButton, onceSoon } from "../lib/dom.ts";
 import { ascii } from "../lib/numbers.ts";
 import { type Cell, isWhole } from "../lib/view.ts";
 import { Asking } from "./asking.ts";
@@ -43,6 +43,10 @@ export class Inspector implements Actions {
   private readonly moves: Moves;
   private readonly finder: Finder;
   private width = 0;
+  /** The picture that is shown, by the kernel's number; the kernel knows whether that is still the one to show. */
+  private take: unknown = null;
+  /** Says that the view is open, once what it has is on the screen. */
+  private greeting: (() => void) | null = null;
   private format: Format | null = null;
   private gone = false;
 
@@ -147,8 +151,10 @@ export class Inspector implements Actions {
     this.ask.connect(channel);
     if (early) this.receive(early);
     if (!channel.alive()) this.lost();
-    // The kernel knows whether that is still the one to show.
-    else if (this.picture || this.info.form === "scalar") this.ask.ready(early?.meta.take);
+    else if (this.store.taken) {
+      // What the kernel does when it hears of it would take the processor from drawing.
+      this.greeting = onceSoon(() => this.ask.ready(this.take), this.signal);
+    } else if (this.picture || this.info.form === "scalar") this.ask.ready();
   }
 
   /** Take new facts about the same tensor; false where they need another layout. */
@@ -221,6 +227,7 @@ export class Inspector implements Actions {
     const pooled = readPooled(message.meta.pooled, info.shape.length);
     const follows = message.meta.live === true && store.taken !== null && store.at(index, pooled);
     store.show(layers, index, pooled);
+    this.take = message.meta.take;
     if (follows && this.view?.paint) {
       store.taken = new Date();
       this.view.paint();
@@ -371,6 +378,12 @@ export class Inspector implements Actions {
   draw(width: number): void {
     this.width = width;
     this.redraw();
+    if (width > 0 && this.greeting) afterPaint(this.greeting);
+  }
+
+  /** Draw for another width. */
+  fit(width: number): void {
+    if (width !== this.width) this.draw(width);
   }
 
   private redraw(): void {

@@ -145,3 +145,19 @@ export function onceAFrame(f: () => void): () => void {
     });
   };
 }
+
+/** Call `f` when what was drawn just now is on the screen. */
+export function afterPaint(f: () => void): void {
+  requestAnimationFrame(() => setTimeout(f));
+}
+
+/** A function that runs `f` once; if nobody calls it, `f` runs after half a second: a page that is not looked at draws nothing. */
+export function onceSoon(f: () => void, signal: AbortSignal): () => void {
+  let done = false;
+  const run = (): void => {
+    if (!done && !signal.aborted) f();
+    done = true;
+  };
+  setTimeout(run, 500);
+  return run;
+}
