@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from slanglab.engine.plans import adds_halves
 from slanglab.engine.target import Target
 from slanglab.guard import KernelRefusedError
 
@@ -18,7 +19,14 @@ def explained(target: Target, error: KernelRefusedError) -> KernelRefusedError:
     error : KernelRefusedError
         From the guard, which knows the kernel only.
     """
+    halves = [p.name for p in target.by_name.values() if p.differentiable and "half" in p.type]
     shown = f"the backward kernel of {target.name}" if target.backward else f"the kernel of {target.name}"
+    if target.backward and halves and not adds_halves(target.device):
+        return error.because(
+            shown,
+            f"the gradients of halves ({', '.join(halves)}): they are added atomically, which this driver does not take",
+            "write float for half where a gradient is needed, or change to CUDA: `%slang device cuda`",
+        )
     # The linter's own trouble must not hide the error.
     try:
         causes = list(target.causes()) if target.backward else []
