@@ -8,7 +8,7 @@ from typing import Any
 
 import slangpy as spy
 
-from slanglab.engine import gradients
+from slanglab.engine import apart, gradients
 from slanglab.engine.arrays import Converter
 from slanglab.engine.binding import Bound, bind
 from slanglab.engine.plans import may_plan
@@ -123,6 +123,10 @@ def prepare(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> P
         frozen = gradients.frozen(target.parameters, values)
         function = f"{target.name}.bwds"
         values = {n: gradients.at_its_place(function, n, v) for n, v in values.items()}
+        values = {
+            n: apart.as_scalars(function, target.by_name[n], v, n in target.mapping)
+            for n, v in values.items()
+        }
         values = gradients.with_scratch(target.parameters, values)
         if result is not None:
             result = gradients.at_its_place(function, "_result", result)
