@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from slanglab.device import is_software
+from slanglab.tensors.kernels import Format
 from slanglab.tensors.launch import placed, runs
 from slanglab.tensors.layout import Axes, View
 
-__all__ = ["SIZES", "Plan", "planned"]
+__all__ = ["SIZES", "Plan", "planned", "reads_quads"]
 
 SIZES = (256, 660, 16)
 """On a GPU: threads of a group, groups at most (five for each of an H200's 132 multiprocessors), and elements that a thread reads at a
@@ -66,10 +67,10 @@ def planned(device: Any, view: View, axes: Axes, flat: int, quads: bool = True) 
 
 def _in_quads(device: Any, view: View, axes: Axes) -> bool:
     """Whether the elements can be read sixteen bytes at a time."""
+    return reads_quads(device, view.form) and axes.strides in ((1,), ()) and axes.base % 4 == 0
+
+
+def reads_quads(device: Any, form: Format) -> bool:
+    """Whether kernels may read sixteen bytes at a time of a buffer of such elements."""
     # Direct3D gives a buffer's elements the size that it was made with.
-    return (
-        view.form.name == "float32"
-        and axes.strides in ((1,), ())
-        and axes.base % 4 == 0
-        and device.info.type.name != "d3d12"
-    )
+    return form.name == "float32" and bool(device.info.type.name != "d3d12")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from slanglab.device import is_software
 from slanglab.errors import ArgumentError
 from slanglab.tensors import kernels
+from slanglab.tensors.division import reads_quads
 from slanglab.tensors.kernels import Format
 from slanglab.tensors.launch import (
     COUNT_MOST,
@@ -78,11 +79,14 @@ def picture(device: Any, storage: Any, form: Format, frame: Frame) -> Picture:
         team = 1 if (texels >= 128 if is_software(device) else each <= 32) else 64
         group = max(team, kernels.group_size(device))
         drawn = room(device, texels * (layers + 3), brought=True)
+        flat, quads = flat_in_all(channels), reads_quads(device, form)
+        # One kernel for both ways: it is compiled once.
+        more = {"quick": int(count == 1 and _in_quads(frame)), "quads": storage} if quads else {}
         kernels.kernel(
-            device, "picture", "picture", form, GROUP=group, FLAT=flat_in_all(channels), TEAM=team
+            device, "picture", "picture", form, GROUP=group, FLAT=flat, TEAM=team, QUADS=int(quads)
         ).dispatch(
             [math.ceil(texels * team / group) * group, 1, 1],
-            layout=placed(device, channels, flat_in_all(channels)),
+            layout=placed(device, channels, flat),
             window={
                 "row": top,
                 "column": left,
@@ -98,6 +102,7 @@ def picture(device: Any, storage: Any, form: Format, frame: Frame) -> Picture:
             components=count,
             colours=int(frame.colors),
             elements=storage,
+            **more,
             drawn=drawn,
         )
         every = brought(drawn, np.float32).reshape(layers + 3, height, width)
@@ -114,6 +119,13 @@ def picture(device: Any, storage: Any, form: Format, frame: Frame) -> Picture:
         frame.block == (1, 1) and count == 1,
         colors,
     )
+
+
+def _in_quads(frame: Frame) -> bool:
+    """Whether the rows of each texel can be read four elements at a time."""
+    _, _, left, right = frame.window
+    starts = (frame.channels.base, frame.rows[1], left, right - left, frame.block[1])
+    return frame.columns[1] == 1 and all(n % 4 == 0 for n in starts)
 
 
 def nonfinite(device: Any, view: View, limit: int) -> NDArray[np.int64]:

@@ -11,6 +11,7 @@ from tensor_cases import numbers, upload
 from tensor_checks import check_picture
 
 from slanglab.errors import ArgumentError
+from slanglab.tensors import passes
 from slanglab.tensors.summary import elements, nonfinite, picture
 
 pytestmark = pytest.mark.usefixtures("subnormals")
@@ -97,3 +98,42 @@ def test_channels(device: Any, seed: int) -> None:
         assert nonfinite(given) == [(3, 4, 1)]
     assert picture(upload(device, "float3", x, (3,)), 64, 64).exact is False
     assert picture(upload(device, "float", x[..., 0], ()), 64, 64).colors is None
+
+
+@pytest.mark.parametrize("pattern", ["normal", "far", "huge", "negative", "zeros", "bad", "tiny"])
+def test_rows_that_are_read_four_at_a_time(
+    device: Any, seed: int, pattern: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(seed)
+    asked: list[bool] = []
+    in_quads = passes._in_quads
+    monkeypatch.setattr(passes, "_in_quads", lambda frame: asked.append(in_quads(frame)) or asked[-1])
+    for n in range(12):
+        across, down = 4 * int(rng.integers(1, 5)), int(rng.integers(1, 40))
+        columns, rows = across * int(rng.integers(3, 30)) - 4 * int(rng.integers(0, 2)), down * 7
+        x = rng.normal(size=(rows, columns)).astype(np.float32)
+        if pattern == "far":
+            x = (1000 + 1e-3 * x).astype(np.float32)
+        elif pattern == "huge":
+            x = (np.clip(x, -3, 3) * 1e38).astype(np.float32)
+        elif pattern == "negative":
+            x = -np.abs(x) - np.float32(0.5)
+        elif pattern == "zeros":
+            x = np.where(rng.random(x.shape) < 0.9, np.copysign(np.float32(0), x), -np.abs(x)).astype(
+                np.float32
+            )
+        elif pattern == "bad":
+            x.reshape(-1)[rng.integers(0, x.size, 3)] = [np.nan, np.inf, -np.inf]
+        elif pattern == "tiny":
+            x *= np.float32(1e-30)
+        t = spy.Tensor.from_numpy(device, x)
+        # From a place that is no multiple of four on, some rows of it, and all.
+        left = int(rng.choice([0, 4, 8, 1, 2, 3]))
+        for window in (None, (down, rows, left, columns)):
+            p = picture(t, 7, -(-columns // across), window=window)
+            part = x if window is None else x[down:, left:]
+            check_picture(p, part[..., None], p.block, (seed, n, pattern, window))
+        if pattern == "bad":
+            assert picture(t, 1, 1).flags.tolist() == [[7]], (seed, n)
+    assert True in asked
+    assert False in asked
