@@ -380,3 +380,32 @@ def test_a_brush_marks_a_part_of_a_curve(lab_server, open_notebook):
     bars.first.click(position={"x": 50, "y": 20})
     expect(said).to_be_hidden()
     assert seen() == whole
+
+
+HELD_BACK = """\
+from slanglab.widgets.inspector import TensorInspector
+finish, later = TensorInspector._serve_finish, []
+TensorInspector._serve_finish = lambda *asked: later.append(asked)
+t = sl.tensor(np.linspace(0, 1, 1200 * 1000, dtype=np.float32).reshape(1200, 1000))
+w = sl.inspect(t, "t")
+w"""
+# Whether anything stands on the colour bar.
+BARS = "canvas => canvas.getContext('2d').getImageData(0, 0, canvas.width, 40).data.some(x => x)"
+
+
+def test_the_histogram_of_a_large_tensor_comes_after_its_picture_and_nothing_moves(server, open_notebook):
+    notebook = open_notebook(server, [LOAD, HELD_BACK, "pass"])
+    notebook.run_all()
+    inspector = notebook.output_area(1).locator(".sl.inspector")
+    bars = inspector.locator(".hist canvas")
+    expect(bars).to_be_visible()
+    eventually(notebook, lambda: evaluate(notebook, "print(len(later))") == "1\n")
+    assert not bars.evaluate(BARS)
+    places = [inspector.bounding_box(), bars.bounding_box(), inspector.locator(".codeline").bounding_box()]
+    evaluate(notebook, "finish(*later[0])")
+    eventually(notebook, lambda: bars.evaluate(BARS))
+    assert places == [
+        inspector.bounding_box(),
+        bars.bounding_box(),
+        inspector.locator(".codeline").bounding_box(),
+    ]
