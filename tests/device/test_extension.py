@@ -463,7 +463,7 @@ def test_an_interrupt_in_slanglab_is_shown_up_to_the_users_line(shell, monkeypat
     made = {}  # a function of no file, as SlangLab's own are none of the user's
     exec("def interrupted(*_args, **_options): raise KeyboardInterrupt", made)
     shell.run("import slanglab\nt = slanglab.tensor([1.0, 2.0])")
-    monkeypatch.setattr(inspector.summaries, "summary", made["interrupted"])
+    monkeypatch.setattr(inspector.summarising, "begun", made["interrupted"])
     out = shell.run("def look():\n    return slanglab.inspect(t)\nlook()", fails=True)
     assert isinstance(out.error, KeyboardInterrupt)
     text = re.sub(r"\x1b\[[0-9;]*m", "", out.text)

@@ -2,28 +2,27 @@
 // of the kernel.
 
 import type { Channel, Message } from "../lib/channel.ts";
-import { afterPaint, h, icon, iconButton, onceSoon } from "../lib/dom.ts";
+import { afterPaint, h, iconButton, onceSoon } from "../lib/dom.ts";
 import { ascii } from "../lib/numbers.ts";
 import { type Cell, isWhole } from "../lib/view.ts";
 import { Asking } from "./asking.ts";
 import { readChoice } from "./choices.ts";
 import { CurveView } from "./curve_view.ts";
-import { Cells, type Info, Layer, number, readHistogram, readPooled, readSpread } from "./data.ts";
+import { Cells, type Info, Layer, number, readPooled } from "./data.ts";
 import { Finder } from "./finder.ts";
+import { Fineness } from "./fineness.ts";
 import { head } from "./head.ts";
 import { Marking } from "./marking.ts";
 import { Moves } from "./moves.ts";
 import { NARROW } from "./pair.ts";
 import { PictureView } from "./picture_view.ts";
-import { type Format, keep } from "./saving.ts";
+import { Saving } from "./saving.ts";
 import { Sliders } from "./sliders.ts";
 import { statisticsTable } from "./statistics.ts";
+import { Status } from "./status.ts";
 import { type Brush, type Exact, KINDS, Store } from "./store.ts";
 import { TableView } from "./table_view.ts";
 import type { Actions, View } from "./view.ts";
-
-/** A slower answer than this is said. */
-const SLOW = 400;
 
 export class Inspector implements Actions {
   private readonly store: Store;
@@ -31,13 +30,13 @@ export class Inspector implements Actions {
   private table: TableView | null = null;
   /** The table is shown in the picture's place. */
   private listing = false;
-  private readonly status = h("div", { role: "status" });
-  private readonly wait = h("span", { class: "dim" });
   private readonly tables = h("div");
   private readonly code = h("code");
   private readonly spoken = h("output", { class: "spoken", "aria-live": "polite" });
   private readonly sliders: Sliders;
   private readonly ask = new Asking();
+  private readonly status: Status;
+  private readonly fineness: Fineness;
   private readonly views = h("div");
   private readonly marking: Marking;
   private readonly moves: Moves;
@@ -47,7 +46,7 @@ export class Inspector implements Actions {
   private take: unknown = null;
   /** Says that the view is open, once what it has is on the screen. */
   private greeting: (() => void) | null = null;
-  private format: Format | null = null;
+  private readonly saving: Saving;
   private gone = false;
 
   constructor(
@@ -58,6 +57,12 @@ export class Inspector implements Actions {
   ) {
     this.store = new Store(info, root);
     if (before) this.store.follow(before.store);
+    this.status = new Status(this.ask, this.signal);
+    this.fineness = new Fineness(this.store, this.ask);
+    this.saving = new Saving(this.ask, {
+      done: () => this.announce("saved"),
+      failed: (text) => this.status.complain(text),
+    });
     this.picture = this.makeView();
     this.marking = new Marking(this.store, this.ask, () => this.brush(null));
     this.moves = new Moves(this.store, this.ask, this.signal, {
@@ -70,7 +75,7 @@ export class Inspector implements Actions {
         this.finder.mark();
       },
       speak: (text) => this.announce(text),
-      asked: () => this.sayWaiting(),
+      asked: () => this.status.waiting(),
     });
     this.finder = new Finder(this.store, this.ask, {
       move: (cell) => this.move(cell),
@@ -84,11 +89,11 @@ export class Inspector implements Actions {
       moved: (index, pooled) => {
         this.finder.forget();
         this.ask.slice(index, pooled);
-        this.sayWaiting();
+        this.status.waiting();
       },
       turned: (down, across) => this.ask.axes(down, across),
     });
-    root.append(this.makeHead(), this.status);
+    root.append(this.makeHead(), this.status.el);
     if (this.picture) {
       this.views.append(this.picture.el);
       root.append(
@@ -102,7 +107,7 @@ export class Inspector implements Actions {
       );
       this.views.hidden = true;
     } else if (info.form === "other") root.append(this.tables);
-    this.note();
+    this.status.note(info);
   }
 
   private makeView(): View | null {
@@ -116,7 +121,7 @@ export class Inspector implements Actions {
   }
 
   private makeHead(): HTMLElement {
-    return head(this.store, this.wait, {
+    return head(this.store, this.status.wait, {
       table: this.listing,
       setTable: (table) => this.list(table),
       whole: () => this.whole(),
@@ -124,10 +129,7 @@ export class Inspector implements Actions {
       swap: () => this.swap(),
       pin: () => this.pin(),
       compare: (what) => this.ask.show(what),
-      save: (format) => {
-        this.format = format;
-        this.ask.save(format, this.store.overlaid);
-      },
+      save: (format) => this.saving.begin(format, this.store.overlaid),
     });
   }
 
@@ -170,7 +172,7 @@ export class Inspector implements Actions {
     this.store.spreads.value = this.store.spreads.gradient = null;
     this.ask.changed();
     if (changed) this.showHead();
-    this.note();
+    this.status.note(info);
     // A picture follows, and is drawn with these facts: to draw twice would halve the rate of a live view.
     if (!this.picture) this.redraw();
     return true;
@@ -185,17 +187,6 @@ export class Inspector implements Actions {
     return line;
   }
 
-  private note(): void {
-    const { info, status } = this;
-    const row = h("div", { class: "note" });
-    if (info.form === "empty") row.append("Empty: no elements to show.");
-    else if (info.note)
-      row.append(
-        h("span", {}, info.note, info.noteCode ? " " : "", info.noteCode ? h("code", {}, info.noteCode) : ""),
-      );
-    status.replaceChildren(...(row.childNodes.length ? [row] : []));
-  }
-
   // ----- the kernel -----
 
   /** One message of the kernel. */
@@ -206,14 +197,18 @@ export class Inspector implements Actions {
     else if (message.kind === "found") {
       this.ask.done("element");
       this.finder.found(message);
-    } else if (message.kind === "spread") this.spread(message);
-    else if (message.kind === "histograms") this.binned(message);
-    else if (message.kind === "histogram") this.ranged(message);
-    else if (message.kind === "count") {
+    } else if (message.kind === "spread") {
+      if (this.fineness.spread(message)) this.redraw();
+    } else if (message.kind === "histograms") {
+      this.fineness.whole(message);
+      this.view?.drawCursor();
+    } else if (message.kind === "histogram") {
+      if (this.fineness.part(message)) this.view?.drawCursor();
+    } else if (message.kind === "count") {
       this.ask.done("count");
       this.marking.counted(message);
     } else if (message.kind === "cells") this.listed(message);
-    else if (message.kind === "saved") this.saved(message);
+    else if (message.kind === "saved") this.saving.end(message, this.info.name);
     else if (message.kind === "trouble") this.trouble(message);
   }
 
@@ -239,7 +234,7 @@ export class Inspector implements Actions {
     this.sliders.show(index, store.pooled);
     store.count(message);
     this.ask.done("slice");
-    this.sayWaiting();
+    this.status.waiting();
     this.finder.read();
     this.views.hidden = false;
     this.redraw();
@@ -284,63 +279,16 @@ export class Inspector implements Actions {
     this.moves.say();
   }
 
-  private spread(message: Message): void {
-    const kind = KINDS.find((k) => k === message.meta.picture);
-    if (!kind) return;
-    this.store.spreads[kind] = readSpread(message);
-    this.redraw();
-  }
-
-  /** Ask for what the scales need: how the numbers are spread, and a histogram as fine as the range. */
-  private askScales(): void {
-    const { store } = this;
-    for (const kind of KINDS) {
-      if (store.waits(kind)) this.ask.spread(kind);
-      else if (store.coarse(kind)) this.ask.histogram(kind, store.scale(kind));
-    }
-  }
-
-  /** The histograms of the whole range, where they come after the picture: they take longer to make. */
-  private binned(message: Message): void {
-    this.store.count(message);
-    this.askScales();
-    this.view?.drawCursor();
-  }
-
-  private ranged(message: Message): void {
-    const kind = KINDS.find((k) => k === message.meta.picture);
-    const found = kind && readHistogram(message, kind);
-    if (!kind || !found) return;
-    this.store.histograms[kind] = found;
-    this.view?.drawCursor();
-  }
-
   private listed(message: Message): void {
     this.ask.done("cells");
     const cells = Cells.read(message);
     if (cells && cells.index.join() === this.store.index.join()) this.table?.learn(cells);
   }
 
-  private saved(message: Message): void {
-    const { svg } = message.meta;
-    const { format } = this;
-    this.format = null;
-    if (typeof svg !== "string" || !format) return;
-    const name = this.info.name.replace(/[^\w.-]+/g, "_") || "tensor";
-    keep(svg, format, name).then(
-      () => this.announce("saved"),
-      (error) => this.complain(`The picture could not be saved: ${error}`),
-    );
-  }
-
   private trouble(message: Message): void {
     this.ask.done("slice", "element", "count", "cells");
-    this.complain(typeof message.meta.text === "string" ? message.meta.text : "The tensor cannot be read.");
-  }
-
-  private complain(text: string): void {
-    this.status.replaceChildren(
-      h("div", { class: "note" }, h("span", { class: "err" }, icon("cross")), h("span", {}, text)),
+    this.status.complain(
+      typeof message.meta.text === "string" ? message.meta.text : "The tensor cannot be read.",
     );
   }
 
@@ -348,15 +296,7 @@ export class Inspector implements Actions {
   lost(): void {
     this.gone = true;
     this.disable();
-    const { taken } = this.store;
-    const time = taken?.toLocaleTimeString("en-GB");
-    const text = taken
-      ? `The kernel is gone. This is the last picture, taken ${time}; numbers under the pointer are those of the picture.`
-      : "The kernel is gone, and the picture went with it. Run the cell again to see it.";
-    this.status.replaceChildren(
-      h("div", { class: "note" }, h("span", { class: "dim" }, icon("lost")), h("span", {}, text)),
-    );
-    this.sayWaiting();
+    this.status.lost(this.store.taken);
   }
 
   /** Switch off what needs a kernel. */
@@ -364,13 +304,6 @@ export class Inspector implements Actions {
     this.sliders.disable();
     for (const button of this.root.querySelectorAll<HTMLButtonElement>(".tools button"))
       button.disabled = button.getAttribute("aria-label") !== "whole slice";
-  }
-
-  private sayWaiting(): void {
-    const { pending } = this.ask;
-    const waits = pending > 0 && this.ask.alive;
-    this.wait.textContent = waits && pending >= SLOW ? "waiting for the kernel" : "";
-    if (waits) setTimeout(() => this.signal.aborted || this.sayWaiting(), SLOW);
   }
 
   // ----- drawing -----
@@ -389,7 +322,7 @@ export class Inspector implements Actions {
   private redraw(): void {
     if (this.width === 0) return;
     const { store } = this;
-    this.askScales();
+    this.fineness.want();
     if (store.layers.value.length) this.view?.draw(this.width);
     this.marking.show();
     const jump = (): void => this.jump(1);
@@ -402,7 +335,7 @@ export class Inspector implements Actions {
   // ----- actions -----
 
   rescaled(): void {
-    this.askScales();
+    this.fineness.want();
     this.view?.draw(this.width);
     this.moves.tell();
   }

@@ -1,6 +1,8 @@
 // Saving what is on the screen: the kernel draws it as SVG; of that the browser makes a PNG.
 
+import type { Message } from "../lib/channel.ts";
 import { h, iconButton } from "../lib/dom.ts";
+import type { Asking } from "./asking.ts";
 
 export type Format = "png" | "svg";
 
@@ -41,7 +43,7 @@ export function saveMenu(save: (format: Format) => void): HTMLElement {
 }
 
 /** Let the reader keep a drawing. */
-export async function keep(svg: string, format: Format, name: string): Promise<void> {
+async function keep(svg: string, format: Format, name: string): Promise<void> {
   const drawing = new Blob([svg], { type: "image/svg+xml" });
   download(format === "svg" ? drawing : await painted(drawing), `${name}.${format}`);
 }
@@ -68,4 +70,36 @@ function download(blob: Blob, name: string): void {
   const url = URL.createObjectURL(blob);
   h("a", { href: url, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}
+
+interface Listeners {
+  done(): void;
+  failed(text: string): void;
+}
+
+/** The picture on the screen as a file: asked of the kernel as SVG, of which a PNG is made here. */
+export class Saving {
+  private format: Format | null = null;
+
+  constructor(
+    private readonly ask: Asking,
+    private readonly on: Listeners,
+  ) {}
+
+  begin(format: Format, overlaid: boolean): void {
+    this.format = format;
+    this.ask.save(format, overlaid);
+  }
+
+  /** Take the kernel's answer; `name` is the tensor's. */
+  end(message: Message, name: string): void {
+    const { svg } = message.meta;
+    const { format } = this;
+    this.format = null;
+    if (typeof svg !== "string" || !format) return;
+    keep(svg, format, name.replace(/[^\w.-]+/g, "_") || "tensor").then(
+      () => this.on.done(),
+      (error) => this.on.failed(`The picture could not be saved: ${error}`),
+    );
+  }
 }
