@@ -15,7 +15,7 @@ from slanglab.tensors.launch import flat_in_all, lent, returned
 from slanglab.tensors.layout import View
 from slanglab.tensors.records import BINS_MOST, Statistics
 
-__all__ = ["Described", "both", "describe", "described", "parts", "told"]
+__all__ = ["Described", "both", "describe", "described", "lines", "parts", "told"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,13 +61,13 @@ class Described:
         known = measures.combined(
             words[:at].reshape(measures.WORDS, -1).T, form, self.plan.axes.count, self.times
         )
-        lines = _lines(known, self.bins)
-        keys, _ = lines.keys(form)
+        over = lines(known, self.bins)
+        keys, _ = over.keys(form)
         if np.array_equal(keys, words[at : at + self.bins + 1]):
             counts = measures.gathered(words[_counts_at(self.plan, self.bins) :], self.bins) * self.times
         else:  # the device rounds in a way of its own
-            counts = measures.histogram(self.view.storage.device, self.view, lines)
-        return known, lines, counts
+            counts = measures.histogram(self.view.storage.device, self.view, over)
+        return known, over, counts
 
 
 def _counts_at(plan: division.Plan, bins: int) -> int:
@@ -132,9 +132,10 @@ def described(device: Any, view: View, bins: int) -> tuple[Statistics, Edges, ND
         device.submit_command_buffer(encoder.finish())
         return recorded.read()
     known = measures.statistics(device, view)
-    lines = _lines(known, bins)
-    return known, lines, measures.histogram(device, view, lines)
+    over = lines(known, bins)
+    return known, over, measures.histogram(device, view, over)
 
 
-def _lines(known: Statistics, bins: int) -> Edges:
+def lines(known: Statistics, bins: int) -> Edges:
+    """Return the edges of a linear histogram over the finite extremes."""
     return edges(None, None if known.minimum is None else (known.minimum, known.maximum), bins, "linear")

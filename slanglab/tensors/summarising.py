@@ -6,6 +6,9 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from slanglab.device import describe
 from slanglab.errors import ArgumentError
 from slanglab.scalars import type_name
@@ -37,9 +40,8 @@ def finished(found: Summary, tensor: Any, *, bins: int) -> Summary:
     known = found.value
     if known is None or found.histogram is not None:
         return found
-    extremes = None if known.minimum is None else (known.minimum, known.maximum)
     source = sources.source(tensor, None, False)
-    return replace(found, histogram=histogram(source, edges(None, extremes, bins, "linear")))
+    return replace(found, histogram=histogram(source, submits.lines(known, bins)))
 
 
 def _read(tensor: Any, bins: int, complete: bool) -> Summary:
@@ -121,7 +123,7 @@ def _summary(
     if isinstance(value, View) and isinstance(grad, View):
         if complete:
             (known, lines, counts), slope, ratio = submits.both(value.storage.device, value, grad, bins)
-            shown = Histogram(lines.values, counts, lines.scale, lines.threshold)
+            shown = _counted(lines, counts)
         else:
             known, slope, ratio = submits.told(value.storage.device, value, grad)
     else:
@@ -157,10 +159,9 @@ def _described(source: Source, bins: int) -> tuple[Statistics, Histogram]:
     """Return the statistics, and a linear histogram over the finite extremes."""
     if isinstance(source, View):
         known, lines, counts = submits.described(source.storage.device, source, bins)
-        return known, Histogram(lines.values, counts, lines.scale, lines.threshold)
+        return known, _counted(lines, counts)
     known = host.statistics(source)
-    low, high = known.minimum, known.maximum
-    return known, histogram(source, edges(None, None if low is None else (low, high), bins, "linear"))
+    return known, histogram(source, submits.lines(known, bins))
 
 
 def _ratio(grad: Source, value: Source) -> Statistics | None:
@@ -172,7 +173,9 @@ def _ratio(grad: Source, value: Source) -> Statistics | None:
 def histogram(source: Source, bins: Edges) -> Histogram:
     """Return how many elements lie in each bin."""
     if isinstance(source, View):
-        return Histogram(
-            bins.values, measures.histogram(source.storage.device, source, bins), bins.scale, bins.threshold
-        )
-    return Histogram(bins.values, host.histogram(source, bins), bins.scale, bins.threshold)
+        return _counted(bins, measures.histogram(source.storage.device, source, bins))
+    return _counted(bins, host.histogram(source, bins))
+
+
+def _counted(bins: Edges, counts: NDArray[np.int64]) -> Histogram:
+    return Histogram(bins.values, counts, bins.scale, bins.threshold)

@@ -178,7 +178,7 @@ def test_a_device_that_rounds_in_its_own_way(device: Any, seed: int, monkeypatch
     wanted = summary(t, bins=30).histogram
     other = Edges(float(x.min()) - 0.25, float(x.max()) + 0.125, 30, "linear")
     with monkeypatch.context() as patch:
-        patch.setattr(described, "_lines", lambda known, bins: other)
+        patch.setattr(described, "lines", lambda known, bins: other)
         found = summary(t, bins=30).histogram
     assert found is not None
     assert found.counts.tolist() == reference_counts(x, other.values)

@@ -311,7 +311,9 @@ export class Inspector implements Actions {
   draw(width: number): void {
     this.width = width;
     this.redraw();
-    if (width > 0 && this.greeting) afterPaint(this.greeting);
+    if (width === 0 || !this.greeting) return;
+    afterPaint(this.greeting);
+    this.greeting = null;
   }
 
   /** Draw for another width. */
