@@ -58,7 +58,7 @@ def check_statistics(found: Any, array: Any, note: object = "") -> None:
     least = LEAST["single"] if single else 5e-324
     assert abs(found.mean - mean) <= 4 * eps * std + 1e-14 * largest + least, note
     # A double rounded to the mean's last digit has that much of a deviation.
-    assert abs(found.std - std) <= 16 * eps * std + (0 if single else 1e-15 * largest) + least, note
+    assert abs(found.std - std) <= 8 * eps * std + (0 if single else 1e-15 * largest) + least, note
 
 
 def reference_counts(array: Any, edges: Any) -> list[int]:

@@ -140,11 +140,23 @@ def test_what_a_gpu_is_given_to_do(device: Any, seed: int, pattern: str) -> None
         check_summary(summary(spy.Tensor.from_numpy(device, x), bins=64), x, 64, seed)
 
 
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_one_large_element_wherever_it_lies(device: Any, seed: int, kind: Any) -> None:
+    """Measured from the outlier itself, the squares of all others cancel but for a few digits."""
+    rng = np.random.default_rng(seed)
+    for count in (9, 300):
+        x = rng.normal(size=count).astype(kind)
+        for at in range(count):
+            y = x.copy()
+            y[at] = 60000
+            check_statistics(statistics(spy.Tensor.from_numpy(device, y)), y, (seed, kind, count, at))
+
+
 @pytest.mark.parametrize("ways", ["own_ways", "gpu_ways"])
 def test_an_outlier_as_the_first_of_each_run(
     device: Any, seed: int, ways: str, request: pytest.FixtureRequest
 ) -> None:
-    """What deviates is measured from a block's first element; the mean is not to lose by it, however long a run is."""
+    """What deviates is measured from about a block's mean, which an outlier moves; the results are not to lose by it."""
     if ways == "gpu_ways":
         request.getfixturevalue(ways)
     ordered = 1 + np.arange(2**20, dtype=np.float32) % 7  # each run alike: their errors add up
