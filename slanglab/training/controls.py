@@ -83,6 +83,11 @@ class Controls:
         """Whether the next step has to wait."""
         return self._paused and not self._steps and not self._stop
 
+    @property
+    def waiting(self) -> bool:
+        """Whether the loop waits, now or once the steps that were asked for are done."""
+        return self._paused and not self._stop
+
     def take(self) -> float | None:
         """Take note of all wishes before a step: one of the asked steps is used up, a new learning rate is returned once."""
         with self._lock:

@@ -100,6 +100,7 @@ def _now(run: Recorder) -> dict[str, Any]:
     return {
         "done": run.done,
         "phase": run.phase,
+        "waits": run.controls.waiting,
         "stopped": run.stopped,
         "lr": wire.json(run.lr),
         "speed": wire.json(run.speed()),

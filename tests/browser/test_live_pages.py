@@ -148,6 +148,29 @@ def test_keys(busy):
     expect(view.locator(".state")).to_have_text("stopped")
 
 
+def test_play_while_the_one_step_is_done(lab_server, open_notebook):
+    """A step that is being done is not running on: Space is "go on" then, as the button says."""
+    slow = "def slow(i):\n    time.sleep(2)\n    return step(i)\nrun = sl.train(slow, steps=100_000, optimizer=optimizer)"
+    notebook = open_notebook(lab_server, [LOAD, slow, "pass"], height=1300)
+    notebook.run(0)
+    start(notebook, 1)
+    view = notebook.output_area(1).locator(".sl.live")
+    state, done = view.locator(".state"), view.locator(".facts .num").first
+    expect(state).to_have_text("running", timeout=60_000)
+    view.focus()
+    notebook.page.keyboard.press(" ")
+    expect(state).to_have_text("paused")
+    before = int(re.sub(r"\D", "", done.text_content()))
+    notebook.page.keyboard.press("s")
+    expect(state).to_have_text("running")
+    said = view.locator(".controls button").first.text_content()
+    notebook.page.keyboard.press(" ")
+    assert said == "play"
+    expect(done).to_have_text(re.compile(rf"^{spaced(before + 3)}$"), timeout=20_000)
+    notebook.page.keyboard.press("Escape")
+    ended(notebook, 1)
+
+
 @pytest.fixture
 def opened(lab_server, open_notebook):
     """Return a function that runs cells after LOAD in JupyterLab, each to its end."""

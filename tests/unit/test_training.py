@@ -321,12 +321,15 @@ def test_pause_step_play_and_stop_from_another_thread():
     thread.start()
     wait_until(lambda: run.phase == "paused")
     assert seen == []
+    assert run.controls.waiting
     for expected in (1, 2, 3):
         run.step()
         wait_until(lambda n=expected: len(seen) == n and run.phase == "paused")
     time.sleep(4 * FRAME)
     assert seen == [0, 1, 2]
+    assert run.controls.waiting
     run.play()
+    assert not run.controls.waiting
     wait_until(lambda: len(seen) > 50)
     run.stop()
     thread.join(20)

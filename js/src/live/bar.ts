@@ -97,8 +97,10 @@ export class Bar {
     );
   }
 
-  get running(): boolean {
-    return this.now !== null && (this.now.phase === "running" || this.now.phase === "starting");
+  /** Whether the loop waits, or will as soon as what was asked is done. A step that is being done counts: after it the loop waits. */
+  get waits(): boolean {
+    if (this.asked === "play") return false;
+    return this.asked === "pause" || this.asked === "step" || this.now?.waits === true;
   }
 
   get ended(): boolean {
@@ -106,7 +108,7 @@ export class Bar {
   }
 
   toggle(): void {
-    this.ask(this.running && this.asked !== "pause" ? "pause" : "play");
+    this.ask(this.waits ? "play" : "pause");
   }
 
   /** Show at once what was asked; the kernel's next frame says what came of it. */
@@ -161,7 +163,7 @@ export class Bar {
     if (
       now.phase === "ended" ||
       (this.asked === "pause" && now.phase === "paused") ||
-      (this.asked === "play" && now.phase === "running") ||
+      (this.asked === "play" && !now.waits) ||
       (this.asked === "step" && (now.phase === "paused" || before === "paused"))
     )
       this.asked = "";
@@ -184,8 +186,7 @@ export class Bar {
   /** Write what has changed since the last time, and nothing else: the page lays out what is written. */
   show(): void {
     const now = this.now;
-    const waits = !this.dead && (this.asked === "pause" || this.asked === "step" || now?.phase === "paused");
-    const goes = waits && this.asked !== "play";
+    const goes = !this.ended && this.waits;
     const [name, label]: [IconName, string] = goes ? ["play", "play"] : ["pause", "pause"];
     const title = goes ? "Go on (Space)" : "Pause before the next step (Space)";
     if (label !== this.label) {

@@ -48,6 +48,8 @@ export interface Trouble {
 export interface Now {
   done: number;
   phase: string;
+  /** Whether the loop waits, now or once the steps that were asked for are done: then it can be told to go on. */
+  waits: boolean;
   stopped: string | null;
   lr: number | null;
   speed: number;
@@ -120,6 +122,7 @@ function readNow(m: Fields): Now {
   return {
     done: numeral(m.done),
     phase: text(m.phase),
+    waits: m.waits === true,
     stopped: typeof m.stopped === "string" ? m.stopped : null,
     lr: wired(m.lr),
     speed: wired(m.speed) ?? 0,
