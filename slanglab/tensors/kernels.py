@@ -49,7 +49,11 @@ FORMATS = {
 }
 """The scalar types, by numpy's names; bool is made where its size is known."""
 
-_BEFORE = {"histogram": ("proposal", "edges")}
+_BEFORE = {
+    "histogram": ("proposal", "edges"),
+    "picture": ("rounded",),
+    "statistics": ("rounded",),
+}
 """Texts between that of an element and a kernel's own."""
 
 _RAW = {8: "uint8_t", 16: "uint16_t", 32: "uint", 64: "uint64_t"}

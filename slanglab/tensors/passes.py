@@ -99,6 +99,7 @@ def picture(device: Any, storage: Any, form: Format, frame: Frame) -> Picture:
                 "height": height,
                 "width": width,
             },
+            zero=0,
             components=count,
             colours=int(frame.colors),
             elements=storage,

@@ -82,6 +82,23 @@ def test_means_keep_small_differences(device: Any, seed: int) -> None:
     assert np.abs(p.mean - wide).max() <= 3 * np.spacing(np.float32(1000))
 
 
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+def test_few_large_elements_leave_the_others_their_digits(device: Any, seed: int, kind: Any) -> None:
+    """At the corner of each texel, where a kernel would look for what its elements are like; over an axis too."""
+    rng = np.random.default_rng(seed)
+    for size in (64, 205):
+        x = rng.normal(size=(5, size, size)).astype(kind)
+        x[0, ::8, ::8] = 60000 if kind is np.float16 else 1e6
+        x[:, 3::16, 5::16] = -60000
+        t = spy.Tensor.from_numpy(device, x)
+        side = -(-size // 8)
+        for given in (t, x):
+            check_picture(picture(given, side, side, index=(0,)), x[0][..., None], (8, 8), seed)
+            check_picture(picture(given, 1, 1, index=(0,)), x[0][..., None], (size, size), seed)
+            pooled = picture(given, side, side, pooled=(0,), axes=(1, 2))
+            check_picture(pooled, np.moveaxis(x, 0, -1), (8, 8), seed)
+
+
 def test_channels(device: Any, seed: int) -> None:
     rng = np.random.default_rng(seed)
     x = rng.random((20, 30, 3)).astype(np.float32)
