@@ -81,12 +81,19 @@ def _again(before: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     def hook(unraisable: Any) -> None:
         kind = unraisable.exc_type
-        if isinstance(kind, type) and issubclass(kind, KeyboardInterrupt):
-            timer = threading.Timer(_MOMENT, _thread.interrupt_main)
-            timer.daemon = True
-            timer.start()
-        else:
+        if not (isinstance(kind, type) and issubclass(kind, KeyboardInterrupt)):
             before(unraisable)
+            return
+        while True:
+            # On a busy machine the moment may be over in here, and Python drops what a hook raises. The start is the last call:
+            # between it and the end of the hook no interrupt is looked for.
+            try:
+                timer = threading.Timer(_MOMENT, _thread.interrupt_main)
+                timer.daemon = True
+                timer.start()
+                return
+            except KeyboardInterrupt:
+                continue
 
     return hook
 
