@@ -98,7 +98,11 @@ def check_picture(found: Any, plane: Any, block: tuple[int, int], note: object =
             assert found.maximum[i, j] == np.float32(np.clip(float(x.max()), -most, most)), (note, i, j)
             # Few large elements are not to take the digits of all others: the mean magnitude is the measure, not the largest.
             mean, magnitude = np.clip(float(x.mean()), -most, most), min(float(np.abs(x).mean()), most)
-            assert abs(float(found.mean[i, j]) - mean) <= 4e-7 * magnitude + 16 * LEAST["single"], (note, i, j)
+            assert abs(float(found.mean[i, j]) - mean) <= 4e-7 * magnitude + 16 * LEAST["single"], (
+                note,
+                i,
+                j,
+            )
 
 
 def view_of(c: Case, index: tuple[int, ...] = ()) -> Any:
