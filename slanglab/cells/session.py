@@ -43,6 +43,9 @@ _LEFT_IN_A_SESSION = 16
 """Modules that nothing needs any more, of cells and of kernels, from which on a new Slang session pays: they hold some 50 MB, it costs
 some 100 ms, and 50 ms for each kernel that is called again."""
 
+_UNTIL_IDLE = 0.1
+"""Seconds that a new session waits for the device to be idle: on a busy machine even an idle one takes a moment to say so."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -237,7 +240,7 @@ class CellSession:
         used = sum(p.module.loads.count for p in graph.programs() if p.session is old.session)
         if old.session.loaded - used < max(_LEFT_IN_A_SESSION, used):
             return
-        if not waiting.is_idle(old.device):
+        if not waiting.is_idle(old.device, within=_UNTIL_IDLE):
             return  # what runs holds on to the old session
         self._compiler = SlangCompiler(self._device(), self._log, old)
         graph.rebuild(self._compiler, keep=True)

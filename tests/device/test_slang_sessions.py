@@ -20,7 +20,9 @@ def cells(shell):
 
 @pytest.fixture
 def sessions(cells, monkeypatch):
-    """Every session that is made, for as long as it lives."""
+    """Every session that is made, for as long as it lives; the first is new, with no kernels of cells that other tests left held."""
+    cells.release()
+    cells.rebuild()
     made: weakref.WeakSet[SlangSession] = weakref.WeakSet()
     first = SlangSession.__init__
 
