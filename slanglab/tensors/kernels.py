@@ -1,7 +1,7 @@
 """SlangLab's own Slang kernels: loaded from `shaders/` once per device and element type.
 
-A kernel's text is `element.slang` and the kernel's file, after macros that name the element. It is compiled on first use
-(tens of milliseconds) and its target code comes from the device's shader cache in later processes.
+A kernel's text is `element.slang`, what `_BEFORE` names, and the kernel's file, after macros that name the element. It is compiled on
+first use (tens of milliseconds) and its target code comes from the device's shader cache in later processes.
 """
 
 from __future__ import annotations
