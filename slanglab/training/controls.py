@@ -81,7 +81,7 @@ class Controls:
     @property
     def paused(self) -> bool:
         """Whether the next step has to wait."""
-        return self._paused and not self._steps and not self._stop
+        return self.waiting and not self._steps
 
     @property
     def waiting(self) -> bool:

@@ -115,8 +115,9 @@ def test_no_cut_and_no_changed_byte_gets_by(tmp_path, rng):
         if seals.broken_shaders(tmp_path, seal):
             refused += 1
         else:
-            found = walked(file).get("data", [])  # a changed name or key is one that nobody asks for
-            assert all(right.get(key, value) == value for key, value in found)
+            found = walked(file)  # a changed name or key is one that nobody asks for
+            assert "data" in found or damaged.count(b"data") < content.count(b"data")
+            assert all(right.get(key, value) == value for key, value in found.get("data", []))
     assert refused > 100
 
 
