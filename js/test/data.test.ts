@@ -1,6 +1,15 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { Layer, leadAxes, number, readHistogram, readInfo, sliceSize, worst } from "../src/inspector/data.ts";
+import {
+  factsOf,
+  Layer,
+  leadAxes,
+  number,
+  readHistogram,
+  readInfo,
+  sliceSize,
+  worst,
+} from "../src/inspector/data.ts";
 import { rebin } from "../src/inspector/histogram.ts";
 import { places } from "../src/inspector/jump.ts";
 import { step } from "../src/inspector/keys.ts";
@@ -106,6 +115,25 @@ test("a frame is unpacked, from an unaligned buffer too", () => {
   shifted.set(new Uint8Array(new Float32Array([0, 1, 2, 3, 4, 7]).buffer), 1);
   const again = message({}, [new DataView(shifted.buffer, 1), new DataView(new Uint8Array(6).buffer)]);
   assert.equal(Layer.read(again as Message, "value")?.at({ row: 3, col: 9 })?.mean, 7);
+});
+
+test("a picture stands with the facts that it brings", () => {
+  const read = readInfo({ ...info, reading: 3 });
+  assert.ok(read?.value);
+  const bring = (facts: unknown): Message => message({ meta: { index: [], facts } }) as Message;
+  const older = { reading: 2, value: { ...statistics, maximum: 9 }, gradient: null, limit: 0 };
+  assert.equal(factsOf(bring(older), read).value?.maximum, 9);
+  // None, nonsense, or of a tensor with another layout.
+  for (const other of [undefined, null, 3, [], {}, { ...older, gradient: statistics }])
+    assert.equal(factsOf(bring(other), read), read);
+  const store = new Store(read, {} as HTMLElement);
+  store.spreads.value = { lower: [], upper: [] } as unknown as Store["spreads"]["value"];
+  // Renamed, with the picture that is there: what is known of its numbers stays.
+  assert.equal(store.describe({ ...read, name: "y", reading: 4, limit: 8 }, store.info), false);
+  assert.deepEqual([store.info.name, store.info.reading, store.info.limit], ["y", 3, 0]);
+  assert.ok(store.spreads.value);
+  assert.equal(store.describe(read, factsOf(bring(older), read)), true);
+  assert.deepEqual([store.info.reading, store.info.value?.maximum, store.spreads.value], [2, 9, null]);
 });
 
 test("the ranges of the blocks go to the picture that they belong to", () => {

@@ -99,7 +99,7 @@ class TensorInspector(Comparing):
         self._shown = Shown()
         self._stale = self._owing = self._due = self._lacking = False
         self._seen = self._summed = 0.0
-        self._takes = itertools.count()
+        self._takes, self._readings = itertools.count(), itertools.count()
         self._begun: tuple[int, picture_frames.Pictures] | None = None
         self._token, self._opened = secrets.token_hex(8), False
         self._light = False  # whether elements are shown as colours
@@ -135,6 +135,7 @@ class TensorInspector(Comparing):
             self._read_from = self._tensor if self._what == "tensor" else self._other
         summarise = summarising.whole if complete else summarising.begun
         self._summary = summarise(self._read_from, bins=_BINS)
+        self._reading = next(self._readings)
         shape = self._summary.shape
         count = math.prod(shape)
         value = self._summary.value
@@ -198,22 +199,32 @@ class TensorInspector(Comparing):
             "form": self._form,
             "axes": {"row": choice.row, "col": choice.column, "channel": choice.channel},
             "components": self._components,
-            "image": self._light,
             "single": summary.dtype in _SINGLE,
             "signed": self._what == "difference",
             "code": base,
             "to_numpy": suffix,
             "compared": self._other_name if self._other is not None else "",
             "what": self._what,
-            "value": wire.statistics(summary.value),
-            "gradient": wire.statistics(summary.gradient),
-            "limit": gradient_limit(summary),
+            **self._facts(),
             "note": note,
             "note_code": code,
             "fields": [
                 {"name": path, "dtype": dtype_name(part.dtype), "statistics": wire.statistics(part.value)}
                 for path, part in summary.fields.items()
             ],
+        }
+
+    def _facts(self) -> dict[str, Any]:
+        """Return what was found when the tensor was read.
+
+        A picture brings it along: pictures wait for the browser, `info` does not.
+        """
+        return {
+            "reading": self._reading,
+            "image": self._light,
+            "value": wire.statistics(self._summary.value),
+            "gradient": wire.statistics(self._summary.gradient),
+            "limit": gradient_limit(self._summary),
         }
 
     def _image(self, value: Picture) -> bool:
@@ -288,9 +299,10 @@ class TensorInspector(Comparing):
         if pictures is None:
             return
         choices = {kind: vars(choice) for kind, choice in self._shown.choices.items()}
+        meta = {"choices": choices, "facts": self._facts()}
         arrays = picture_frames.histograms(self._summary)
         self._lacking = self._summary.histogram is None  # nobody has needed it yet
-        self._begun = self._show_pictures(self._shown, pictures, {"choices": choices}, arrays), pictures
+        self._begun = self._show_pictures(self._shown, pictures, meta, arrays), pictures
         self._owing = True
         if ranges:
             self._send_rest()

@@ -83,6 +83,35 @@ for k in range(1, 4):
     assert seen.card(0, 3, 4)[:3] == ["t[3, 4]", "value", "57"]
 
 
+def test_a_picture_that_is_behind_has_its_own_statistics(lab_server, open_notebook):
+    """What is known of a tensor reaches the page at once, its picture when the one before has been drawn."""
+    held_up = """\
+t = sl.tensor(np.arange(20, dtype=np.float32).reshape(4, 5))
+w = sl.inspect(t, "t")
+reopen = w._gate.reopen
+w._gate.acknowledge = w._gate.reopen = w._ready = lambda *_: None
+display(w)
+t.copy_from_numpy(np.arange(20, dtype=np.float32).reshape(4, 5) * 3)
+w.refresh()"""
+    notebook = open_notebook(lab_server, [LOAD, held_up, "reopen()"])
+    notebook.run(0)
+    notebook.run(1)
+    view = notebook.output_area(1).locator(".sl.inspector")
+    seen = Seen(notebook.page, view, 4, 5)
+    greatest = view.locator(".statistics")
+    expect(greatest).to_contain_text("19.00")
+    # Drawn again, for another reason.
+    notebook.page.set_viewport_size({"width": 1100, "height": 1000})
+    notebook.page.wait_for_timeout(500)
+    assert near(seen.colours(0)[19], TIDE["high"], 0)
+    expect(greatest).to_contain_text("19.00")
+    notebook.run(2)
+    assert not notebook.failed(2), notebook.text(2)
+    expect(greatest).to_contain_text("57.00")
+    assert near(seen.colours(0)[19], TIDE["high"], 0)
+    assert seen.card(0, 3, 4)[:3] == ["t[3, 4]", "value", "57"]
+
+
 def test_NB_09_the_pictures_do_not_grow_with_the_tensor():
     from slanglab.widgets.inspector import inspect
 

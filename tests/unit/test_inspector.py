@@ -75,6 +75,11 @@ def test_a_view_that_opens_gets_the_picture(rng: np.random.Generator) -> None:
     assert view.messages == []
     (frame,) = view.say(kind="ready")
     assert frame["kind"] == "picture"
+    facts = frame["meta"].pop("facts")
+    assert facts == {
+        key: view.inspector.info[key] for key in ("reading", "image", "value", "gradient", "limit")
+    }
+    assert facts["value"]["maximum"] == pair.value.max()
     assert frame["meta"] == {
         "take": 0,
         "index": [0, 0],

@@ -28,7 +28,19 @@ export interface Pooled {
 
 export type Form = "picture" | "line" | "scalar" | "empty" | "other";
 
-export interface Info {
+/** What the kernel found when it read the tensor. A picture brings it along: facts of one reading never stand with a picture of another. */
+export interface Facts {
+  /** The kernel's number of the reading. */
+  reading: number;
+  /** The components are colours between 0 and 1. */
+  image: boolean;
+  value: Statistics | null;
+  gradient: Statistics | null;
+  /** The gradient is shown from -limit to limit. */
+  limit: number;
+}
+
+export interface Info extends Facts {
   /** What the kernel calls this view. */
   token: string;
   name: string;
@@ -43,22 +55,16 @@ export interface Info {
   axes: { row: number | null; col: number | null; channel: number | null };
   /** Numbers an element has: 1 for a scalar, 3 for a float3 or where an axis is drawn as channels. */
   components: number;
-  /** The components are colours between 0 and 1. */
-  image: boolean;
   /** Every element is a float32, so that an exact picture's numbers are the tensor's own. */
   single: boolean;
   /** The values are differences: zero is the middle of their colours. */
   signed: boolean;
-  value: Statistics | null;
-  gradient: Statistics | null;
   /** What is sliced, as Python, and what has to stand behind it to make a NumPy array. */
   code: string;
   toNumpy: string;
   /** The name of the tensor that is compared with, "" where there is none, and which of the two is shown. */
   compared: string;
   what: What;
-  /** The gradient is shown from -limit to limit. */
-  limit: number;
   /** A sentence under the head, and the code that changes what it says. */
   note: string;
   noteCode: string;
@@ -126,20 +132,35 @@ export function readInfo(x: unknown): Info | null {
     form: form as Form,
     axes,
     components: natural(x.components) ? x.components : 1,
-    image: x.image === true,
     single: x.single === true,
     signed: x.signed === true,
     code: text(x.code, 500),
     toNumpy: text(x.to_numpy),
     compared: text(x.compared),
     what: WHATS.find((what) => what === x.what) ?? "tensor",
-    value: statistics(x.value),
-    gradient: statistics(x.gradient),
-    limit: number(x.limit),
+    ...readFacts(x),
     note: text(x.note, 1000),
     noteCode: text(x.note_code, 1000),
     fields: readFields(x.fields),
   };
+}
+
+function readFacts(x: Record<string, unknown>): Facts {
+  return {
+    reading: natural(x.reading) ? x.reading : -1,
+    image: x.image === true,
+    value: statistics(x.value),
+    gradient: statistics(x.gradient),
+    limit: number(x.limit),
+  };
+}
+
+/** What a picture brings along; what is known where it brings nothing, or facts about something else. */
+export function factsOf(message: Message, known: Facts): Facts {
+  const { facts } = message.meta;
+  const found = isRecord(facts) ? readFacts(facts) : known;
+  const same = (a: unknown, b: unknown): boolean => (a === null) === (b === null);
+  return same(found.value, known.value) && same(found.gradient, known.gradient) ? found : known;
 }
 
 function readAxes(x: unknown, rank: number): Info["axes"] | null {

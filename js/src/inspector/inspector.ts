@@ -8,7 +8,7 @@ import { type Cell, isWhole } from "../lib/view.ts";
 import { Asking } from "./asking.ts";
 import { readChoice } from "./choices.ts";
 import { CurveView } from "./curve_view.ts";
-import { Cells, type Info, Layer, number, readPooled } from "./data.ts";
+import { Cells, factsOf, type Info, Layer, number, readPooled } from "./data.ts";
 import { Finder } from "./finder.ts";
 import { Fineness } from "./fineness.ts";
 import { head } from "./head.ts";
@@ -168,12 +168,10 @@ export class Inspector implements Actions {
       JSON.stringify([name, compared, bytes, dtype]);
     const changed = said(info) !== said(this.info);
     this.info = info;
-    this.store.info = info;
-    this.store.spreads.value = this.store.spreads.gradient = null;
-    this.ask.changed();
+    // A picture on the screen stays with what was found when it was taken; the next one, which follows, brings its own.
+    this.store.describe(info, this.picture ? this.store.info : info);
     if (changed) this.showHead();
     this.status.note(info);
-    // A picture follows, and is drawn with these facts: to draw twice would halve the rate of a live view.
     if (!this.picture) this.redraw();
     return true;
   }
@@ -220,6 +218,7 @@ export class Inspector implements Actions {
     const layers = { value: Layer.read(message, "value"), gradient: Layer.read(message, "gradient") };
     if (!layers.value) return;
     const pooled = readPooled(message.meta.pooled, info.shape.length);
+    if (store.describe(info, factsOf(message, store.info))) this.ask.changed();
     const follows = message.meta.live === true && store.taken !== null && store.at(index, pooled);
     store.show(layers, index, pooled);
     this.take = message.meta.take;

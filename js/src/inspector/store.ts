@@ -8,6 +8,7 @@ import { greys, poles, tide } from "../lib/tokens.ts";
 import { type Cell, isWhole, type Size, type Window, whole } from "../lib/view.ts";
 import { type Choice, needsSpread, scaleOf, standard } from "./choices.ts";
 import {
+  type Facts,
   type Histogram,
   type Info,
   type Layer,
@@ -71,6 +72,14 @@ export class Store {
     this.window = whole(this.size);
     const curve = info.form === "line";
     this.choices = { value: standard(this.centred("value"), curve), gradient: standard(true, curve) };
+  }
+
+  /** Take what is said about the tensor, with the facts that go with the picture; true where these are of another reading. */
+  describe(info: Info, { reading, image, value, gradient, limit }: Facts): boolean {
+    const anew = reading !== this.info.reading;
+    this.info = { ...info, reading, image, value, gradient, limit };
+    if (anew) this.spreads.value = this.spreads.gradient = null;
+    return anew;
   }
 
   /** Go on where a view of the same tensor, or of what it is compared with, was. */
