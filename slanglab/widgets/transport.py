@@ -13,6 +13,7 @@ import base64
 import logging
 import threading
 import warnings
+from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -33,6 +34,11 @@ _FOR_THE_ANSWER = 0.02
 """Seconds for which the thread that a request came on waits for it to be served."""
 
 _MOST_KEYS = 32
+
+_MOST_CALLS = 64
+"""Greetings of views that are known again when they come once more."""
+
+_LONGEST_CALL = 32
 
 
 @cache
@@ -90,6 +96,7 @@ class SlangWidget(anywidget.AnyWidget):
             self._loop = None
         self._inbox: dict[str, dict[str, Any]] = {}
         self._inbox_lock = threading.Lock()
+        self._calls: deque[str] = deque(maxlen=_MOST_CALLS)
         self._served = threading.Event()
         self._home_is_free = True
         self._gate = FrameGate(self._transmit, trust=self._trust)
@@ -209,12 +216,27 @@ class SlangWidget(anywidget.AnyWidget):
             if type(seq) is int:
                 self._gate.acknowledge(seq)
         elif kind == "ready":
-            self._gate.reopen()
-            self._ready(content.get("take"))
+            if self._hears(content.get("call")):
+                self._gate.reopen()
+                self._ready(content.get("take"))
         elif kind in self._controls:
             getattr(self, self._controls[kind])(content)
         elif kind in self._requests:
             self._schedule(kind, content)
+
+    def _hears(self, call: object) -> bool:
+        """Tell a view that it was heard, and return whether this is the first time.
+
+        It says that it is there until it knows (`js/src/lib/greeting.ts`).
+        """
+        if not isinstance(call, str) or len(call) > _LONGEST_CALL:
+            return True
+        with self._inbox_lock:
+            if call in self._calls:
+                return False
+            self._calls.append(call)
+        self.tell("heard", {"call": call})
+        return True
 
     def _schedule(self, kind: str, content: dict[str, Any]) -> None:
         with self._inbox_lock:

@@ -135,6 +135,22 @@ def test_an_interrupted_loop_of_changes(opened):
     assert notebook.text(3).strip() == "-5.0"
 
 
+def test_the_first_view_of_a_page_is_drawn_while_its_cell_is_busy(lab_server, open_notebook):
+    """What it says before the kernel has a subshell waits for the cell; it says it again (`js/src/lib/greeting.ts`)."""
+    busy = CURVE.removesuffix("e") + "display(e)\nwhile True: time.sleep(0.01)"
+    notebook = open_notebook(lab_server, [LOAD + "\nimport time", WAVE, busy], height=1400)
+    notebook.run(0)
+    notebook.run(1)
+    notebook.select(2)
+    notebook.page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-cell') }")
+    view = notebook.page.locator(".sl.explorer").first
+    expect(view.locator(".plot canvas")).to_be_visible(timeout=60_000)
+    Seen(notebook, view).shows(1.5)
+    assert not notebook.failed(2)
+    notebook.command("kernelmenu:interrupt")
+    eventually(notebook, lambda: notebook.failed(2))
+
+
 class Touched:
     """A finger on a page."""
 

@@ -347,6 +347,29 @@ last = frames[(k - 1) % 8]"""
     assert base64.b64decode(shown["data"]["image/png"])[:4] == b"\x89PNG"
 
 
+def test_the_first_view_of_a_page_follows_while_its_cell_is_busy(lab_server, open_notebook):
+    """What it says before the kernel has a subshell waits for the cell; it says it again (`js/src/lib/greeting.ts`)."""
+    busy = """\
+from slanglab.widgets import gate
+gate.GATE_SECONDS = 1e6
+t = sl.tensor(np.zeros((4, 5), np.float32))
+w = sl.inspect(t, "t")
+display(w)
+t.copy_from_numpy(np.arange(20, dtype=np.float32).reshape(4, 5) * 3)
+w.refresh()
+while True: time.sleep(0.01)"""
+    notebook = open_notebook(lab_server, [LOAD + "\nimport time", busy])
+    notebook.run(0)
+    notebook.select(1)
+    notebook.page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-cell') }")
+    view = notebook.output_area(1).locator(".sl.inspector")
+    expect(view.locator(".statistics")).to_contain_text("57.00", timeout=60_000)
+    expect(view.locator(".pic canvas").first).to_be_visible()
+    assert len({tuple(c) for c in colours(notebook, view, 0)}) == 20
+    notebook.command("kernelmenu:interrupt")
+    eventually(notebook, lambda: notebook.failed(1))
+
+
 def test_a_brush_marks_a_part_of_a_curve(lab_server, open_notebook):
     made = "l = sl.tensor(np.linspace(0, 1, 500, dtype=np.float32), grad=True)\nsl.inspect(l, 'l')"
     notebook = open_notebook(lab_server, [LOAD, made, "sl.inspect(sl.linspace(0, 1, 20), 'few')"])

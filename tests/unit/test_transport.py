@@ -275,6 +275,33 @@ def test_ready_and_acknowledgements(widget: Recorder) -> None:
     assert len(widget.out) == 2
 
 
+def test_a_view_says_that_it_is_there_until_it_is_heard(widget: Recorder) -> None:
+    for call in ("a", "a", "b", "a"):
+        say(widget, {"kind": "ready", "call": call})
+        if "seq" in widget.out[-1]:
+            say(widget, {"kind": "ack", "seq": widget.out[-1]["seq"]})
+    kinds = [(m["kind"], m["meta"].get("call")) for m in widget.out]
+    assert kinds == [("heard", "a"), ("picture", None), ("heard", "b"), ("picture", None)]
+    # One that is kept waiting by a frame that nobody will acknowledge is let in, and only once.
+    widget.push("picture", {})
+    widget.out.clear()
+    say(widget, {"kind": "ready", "call": "c"})
+    say(widget, {"kind": "ready", "call": "c"})
+    assert [m["kind"] for m in widget.out] == ["heard", "picture"]
+
+
+def test_greetings_are_not_kept_without_end(widget: Recorder) -> None:
+    for n in range(1000):
+        say(widget, {"kind": "ready", "call": str(n)})
+    assert len(widget._calls) < 100
+    widget.out.clear()
+    # A name that cannot be one of ours is not repeated, nor kept; the view is answered.
+    for wrong in ("x" * 1000, 7, None, ["a"], {}):
+        say(widget, {"kind": "ready", "call": wrong})
+    assert {m["kind"] for m in widget.out} == {"picture"}
+    assert all(len(call) < 100 for call in widget._calls)
+
+
 @pytest.mark.parametrize(
     "content",
     [

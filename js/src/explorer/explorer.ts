@@ -197,7 +197,7 @@ export class Explorer {
   start(channel: Channel): void {
     this.asking.channel = channel;
     if (!channel.alive()) this.lost();
-    else channel.send("ready");
+    else channel.ready();
   }
 
   lost(): void {

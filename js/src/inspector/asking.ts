@@ -38,7 +38,7 @@ export class Asking {
 
   /** Say that a view has opened, and which picture it has already. */
   ready(take?: unknown): void {
-    this.send("ready", { take });
+    this.channel?.ready({ take });
   }
 
   slice(index: number[], pooled: Pooled | null, window?: number[]): void {

@@ -3,6 +3,7 @@
 // Controls are messages, not traits: ipywidgets holds traits back while the kernel is busy, messages pass.
 
 import type { AnyModel } from "@anywidget/types";
+import { Greeting } from "./greeting.ts";
 
 export interface Message {
   kind: string;
@@ -68,6 +69,8 @@ function unpack(dtype: unknown, shape: unknown, view: DataView): NumberArray | n
 
 export interface Channel {
   send(kind: string, meta?: Record<string, unknown>): boolean;
+  /** Say that a view is open, until the kernel has heard it. */
+  ready(meta?: Record<string, unknown>): void;
   alive(): boolean;
 }
 
@@ -82,7 +85,11 @@ interface Listeners {
 /** Listen to a model until `signal` aborts. Frames are acknowledged when they are drawn, so that drawing sets the pace. */
 export function connect(model: AnyModel, el: HTMLElement, on: Listeners, signal: AbortSignal): Channel {
   let lost = false;
+  const greeting = new Greeting();
   const channel: Channel = {
+    ready(meta = {}) {
+      greeting.say((call) => channel.send("ready", { ...meta, call }));
+    },
     send(kind, meta = {}) {
       if (lost || signal.aborted) return false;
       try {
@@ -104,6 +111,10 @@ export function connect(model: AnyModel, el: HTMLElement, on: Listeners, signal:
   const receive = (content: unknown, buffers: DataView[] = []): void => {
     const message = decode(content, buffers);
     if (!message) return;
+    if (message.kind === "heard") {
+      greeting.heard(message.meta.call);
+      return;
+    }
     const acknowledge = (): void => {
       if (message.seq === null) return;
       const cost = on.cost?.() ?? null;
@@ -133,6 +144,7 @@ export function connect(model: AnyModel, el: HTMLElement, on: Listeners, signal:
   model.on("msg:custom", receive);
   model.on("comm_live_update", probe);
   signal.addEventListener("abort", () => {
+    greeting.end();
     model.off("msg:custom", receive);
     model.off("comm_live_update", probe);
     observer.disconnect();

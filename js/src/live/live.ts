@@ -172,7 +172,7 @@ export class Live {
 
   start(channel: Channel): void {
     this.channel = channel;
-    if (channel.alive()) channel.send("ready");
+    if (channel.alive()) channel.ready();
     else this.lost();
   }
 

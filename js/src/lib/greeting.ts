@@ -1,0 +1,51 @@
+// A view's first message, said until the kernel has heard it.
+//
+// JupyterLab gives a widget's messages to the kernel's subshell only when that has been made, which takes a moment for the first widget
+// of a page; what is sent before waits for the running cell. The kernel answers a greeting once, by its name, and ignores it from then on.
+
+/** Milliseconds from one time to the next. */
+export const AGAIN: readonly number[] = [100, 200, 400, 800, 1600];
+
+export interface Timer {
+  after(milliseconds: number, f: () => void): () => void;
+}
+
+const browserTimer: Timer = {
+  after(milliseconds, f) {
+    const id = setTimeout(f, milliseconds);
+    return () => clearTimeout(id);
+  },
+};
+
+export class Greeting {
+  private name = "";
+  private cancel: () => void = () => undefined;
+
+  constructor(private readonly timer: Timer = browserTimer) {}
+
+  /** Say it now, and again until it is heard or `send` tells that nobody can. */
+  say(send: (name: string) => boolean): void {
+    this.end();
+    // Several pages may show one widget: each has its own name for what it says.
+    this.name = Math.random().toString(36).slice(2);
+    const { name } = this;
+    const times = [...AGAIN];
+    const go = (): void => {
+      if (!send(name)) return;
+      const wait = times.shift();
+      if (wait !== undefined) this.cancel = this.timer.after(wait, go);
+    };
+    go();
+  }
+
+  /** The kernel says what it heard. */
+  heard(name: unknown): void {
+    if (name === this.name) this.end();
+  }
+
+  end(): void {
+    this.cancel();
+    this.cancel = () => undefined;
+    this.name = "";
+  }
+}

@@ -1,0 +1,114 @@
+import assert from "node:assert/strict";
+import test from "node:test";
+import { connect, type Message } from "../src/lib/channel.ts";
+import { AGAIN, Greeting, type Timer } from "../src/lib/greeting.ts";
+
+class Time implements Timer {
+  private now = 0;
+  private waiting: { at: number; f: () => void }[] = [];
+
+  after(milliseconds: number, f: () => void): () => void {
+    const one = { at: this.now + milliseconds, f };
+    this.waiting.push(one);
+    return () => {
+      this.waiting = this.waiting.filter((w) => w !== one);
+    };
+  }
+
+  get idle(): boolean {
+    return this.waiting.length === 0;
+  }
+
+  pass(milliseconds: number): void {
+    this.now += milliseconds;
+    const due = this.waiting.filter((w) => w.at <= this.now);
+    this.waiting = this.waiting.filter((w) => w.at > this.now);
+    for (const { f } of due) f();
+  }
+}
+
+test("a greeting is said until it is heard", () => {
+  const time = new Time();
+  const greeting = new Greeting(time);
+  const said: string[] = [];
+  const send = (name: string): boolean => said.push(name) > 0;
+  greeting.say(send);
+  assert.equal(said.length, 1);
+  time.pass(99);
+  assert.equal(said.length, 1);
+  time.pass(1);
+  assert.equal(said.length, 2);
+  assert.equal(said[0], said[1]);
+  for (const other of ["", `${said[0]}x`, null, undefined, 3]) greeting.heard(other);
+  time.pass(200);
+  assert.equal(said.length, 3);
+  greeting.heard(said[0]);
+  assert.ok(time.idle);
+  time.pass(10_000);
+  assert.equal(said.length, 3);
+});
+
+test("a greeting that nobody hears ends", () => {
+  const time = new Time();
+  let said = 0;
+  new Greeting(time).say(() => ++said > 0);
+  for (const wait of [...AGAIN, 10_000]) time.pass(wait);
+  assert.equal(said, 1 + AGAIN.length);
+  assert.ok(time.idle);
+  // Nor is it said to a kernel that is gone, or for a view that is.
+  new Greeting(time).say(() => false);
+  assert.ok(time.idle);
+  const greeting = new Greeting(time);
+  greeting.say(() => true);
+  greeting.end();
+  assert.ok(time.idle);
+});
+
+test("another greeting takes the place of the one before", () => {
+  const time = new Time();
+  const greeting = new Greeting(time);
+  const said: string[] = [];
+  const send = (name: string): boolean => said.push(name) > 0;
+  greeting.say(send);
+  greeting.say(send);
+  assert.notEqual(said[0], said[1]);
+  greeting.heard(said[0]);
+  time.pass(100);
+  assert.deepEqual(said.slice(1), [said[1], said[1]]);
+  greeting.heard(said[1]);
+  assert.ok(time.idle);
+});
+
+test("what the kernel has heard is no message to the view", () => {
+  const sent: Record<string, unknown>[] = [];
+  let receive = (_content: unknown): void => undefined;
+  const model = {
+    send: (content: Record<string, unknown>) => sent.push(content),
+    on: (event: string, f: (content: unknown) => void) => {
+      if (event === "msg:custom") receive = f;
+    },
+    off: () => undefined,
+  };
+  const element = { closest: () => null, addEventListener: () => undefined, parentElement: null };
+  globalThis.MutationObserver ??= class {
+    observe(): void {}
+    disconnect(): void {}
+  } as unknown as typeof MutationObserver;
+  const got: string[] = [];
+  const life = new AbortController();
+  const channel = connect(
+    model as unknown as Parameters<typeof connect>[0],
+    element as unknown as HTMLElement,
+    { message: (m: Message) => void got.push(m.kind), lost: () => undefined },
+    life.signal,
+  );
+  channel.ready({ take: 4 });
+  const [first] = sent;
+  assert.equal(first?.kind, "ready");
+  assert.equal(first?.take, 4);
+  const say = (kind: string, meta: unknown): void => receive({ kind, meta, arrays: [] });
+  say("heard", { call: first?.call });
+  say("picture", {});
+  assert.deepEqual(got, ["picture"]);
+  life.abort();
+});
