@@ -1,3 +1,5 @@
+import gc
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
@@ -21,3 +23,9 @@ def seed():
 def rng(seed):
     """Random numbers from a fresh seed."""
     return np.random.default_rng(seed)
+
+
+def pytest_collection_finish(session):
+    """Leave out of later collections what was imported so far: each would look at all of it, and many tests ask for one."""
+    gc.collect()
+    gc.freeze()

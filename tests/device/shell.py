@@ -5,9 +5,12 @@ from __future__ import annotations
 import gc
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
+
+from slanglab import guard
 
 
 @dataclass
@@ -53,7 +56,9 @@ class Shell:
         return self.ns[name]
 
     def close(self) -> None:
-        self.ip.run_cell("%unload_ext slanglab")
+        # The worker that tries kernels is kept for the next shell, as a notebook keeps one: to start it takes two seconds.
+        with patch.object(guard, "stop_all", lambda: None):
+            self.ip.run_cell("%unload_ext slanglab")
         self.ip.user_ns.clear()
         InteractiveShell.clear_instance()
         gc.collect()
