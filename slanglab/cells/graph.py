@@ -198,7 +198,11 @@ class CellGraph(Generic[P]):
 
     def programs(self) -> list[P]:
         """Return every program that can still be run: those of the cells, and of forgotten ones that somebody holds."""
-        return [c.good.program for c in (*self, *self._held) if c.good is not None]
+        return [c.good.program for c in self if c.good is not None] + self.forgotten()
+
+    def forgotten(self) -> list[P]:
+        """Return the programs of forgotten cells that somebody holds, or that the collector has not found yet."""
+        return [c.good.program for c in self._held if c.good is not None]
 
     def rebuild(self, compiler: Compiler[P], *, keep: bool = False) -> list[tuple[Cell[P], CompileError]]:
         """Compile every good version again with another compiler, for a new device or a new session.

@@ -22,7 +22,7 @@ from slanglab.cells.graph import CellGraph
 from slanglab.cells.module import CellAccess, SlangModule
 from slanglab.cells.report import CellReport
 from slanglab.cells.rows import function_rows
-from slanglab.cells.slang_session import SlangSession
+from slanglab.cells.slang_session import Loads, SlangSession
 from slanglab.cells.units import Pasted, UnitMaker, moved, placed
 from slanglab.cells.unnamed import Unnamed
 from slanglab.cells.versions import Cell, CompileError, Outcome, Unit, Version
@@ -38,10 +38,6 @@ from slanglab.text.lint import lint
 
 __all__ = ["CellSession", "Ran", "Request"]
 
-
-_LEFT_IN_A_SESSION = 16
-"""Modules that nothing needs any more, of cells and of kernels, from which on a new Slang session pays: they hold some 50 MB, it costs
-some 100 ms, and 50 ms for each kernel that is called again."""
 
 _UNTIL_IDLE = 0.1
 """Seconds that a new session waits for the device to be idle: on a busy machine even an idle one takes a moment to say so."""
@@ -237,8 +233,7 @@ class CellSession:
         graph, old = self._graph, self._compiler
         if graph is None or old is None:
             return
-        used = sum(p.module.loads.count for p in graph.programs() if p.session is old.session)
-        if old.session.loaded - used < max(_LEFT_IN_A_SESSION, used):
+        if not _is_mostly_dead(old.session, graph):
             return
         if not waiting.is_idle(old.device, within=_UNTIL_IDLE):
             return  # what runs holds on to the old session
@@ -398,6 +393,13 @@ class CellSession:
             diagnostics=tuple(warnings),
         )
         return Ran(report, access, SlangModule(access))
+
+
+def _is_mostly_dead(session: SlangSession, graph: CellGraph[Program]) -> bool:
+    def loads(programs: Sequence[Program]) -> list[Loads]:
+        return [p.module.loads for p in programs if p.session is session]
+
+    return session.is_mostly_dead(lambda: loads(graph.programs()), lambda: loads(graph.forgotten()))
 
 
 def _retire(program: Program) -> None:

@@ -10,8 +10,9 @@ is pointed at another one (`on_hot_reload`, slangpy's own way to bring reflectio
 
 from __future__ import annotations
 
+import gc
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,11 @@ from slanglab import guard
 from slanglab.caches import settle
 from slanglab.device import caches, slang_session
 
-__all__ = ["CellModule", "SlangSession"]
+__all__ = ["CellModule", "Loads", "SlangSession"]
+
+_LEFT = 16
+"""Modules that nothing needs any more, of cells and of kernels, from which on a new session pays: they hold some 50 MB, it costs some
+100 ms, and 50 ms for each kernel that is called again."""
 
 
 class Loads:
@@ -87,6 +92,7 @@ class SlangSession:
         self._held: list[_Held] = []
         self._provided: set[str] = set()
         self._loads: list[Loads] = []
+        self._collected_at = 0
         self._texts: guard.Texts | None = guard.Texts(self.session)
         # With no modules in the cache yet this session makes them first: a worker that is ended while it writes them would spoil them.
         if modules is not None and any(modules.rglob("slangpy.slang-module")):
@@ -129,6 +135,27 @@ class SlangSession:
         """How many modules of cells and kernels the session keeps."""
         return sum(loads.count for loads in self._loads)
 
+    def is_mostly_dead(self, used: Callable[[], list[Loads]], forgotten: Callable[[], list[Loads]]) -> bool:
+        """Tell whether a new session pays: no less of what was loaded is of no use any more than is of use.
+
+        Parameters
+        ----------
+        used, forgotten : callable
+            Return what was loaded for programs that can still be run, and for those among them of cells that were forgotten.
+        """
+
+        def pays(count: int) -> bool:
+            return self.loaded - count >= max(_LEFT, count)
+
+        count, doubtful = _sum(used()), _sum(forgotten())
+        # Functions that were called and what they ran hold on to each other: a forgotten cell looks as if somebody held it, and would be
+        # compiled anew, until the collector finds it.
+        if doubtful and pays(count - doubtful) and self.loaded >= self._collected_at + _LEFT:
+            self._collected_at = self.loaded
+            gc.collect()
+            count = _sum(used())
+        return pays(count)
+
     def end(self, successor: SlangSession, current: Mapping[str, CellModule]) -> None:
         """Let go of everything that was loaded; modules of this session must not be called any more.
 
@@ -163,6 +190,10 @@ class SlangSession:
                 held.layout.on_hot_reload(resting)
         self._held = []
         self._texts = None
+
+
+def _sum(loads: list[Loads]) -> int:
+    return sum(one.count for one in loads)
 
 
 def _resting(device: spy.Device) -> Any:

@@ -2,11 +2,13 @@
 
 import gc
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import slanglab
+from slanglab.cells import slang_session
 from slanglab.cells.slang_session import SlangSession
 
 TEXT = "[Differentiable] float f(float x, float a) { return a * x * x + %s * x; }"
@@ -74,7 +76,22 @@ def test_what_was_made_for_old_versions_is_let_go(cells, sessions, rng, held):
     assert 3 <= current_session("grown").loaded < 2 * 16
 
 
-def test_forgotten_cells_are_let_go_of_as_edited_ones(cells, sessions, rng):
+@pytest.fixture
+def asked_for(monkeypatch):
+    """Nothing is collected unless somebody asks for it; how often sessions did so far."""
+    times = []
+
+    def collected():
+        times.append(gc.collect())
+
+    monkeypatch.setattr(slang_session, "gc", SimpleNamespace(collect=collected))
+    gc.disable()
+    yield times
+    gc.enable()
+
+
+def test_forgotten_cells_are_let_go_of_as_edited_ones(cells, sessions, rng, asked_for):
+    """Also those that the collector has not found yet: what was called holds on to itself."""
     for i in range(EDITS):
         call(slanglab.compile(TEXT % f"{i}.0", f"short_lived_{i}"), i, rng)
         assert cells.forget(f"short_lived_{i}")
@@ -82,6 +99,18 @@ def test_forgotten_cells_are_let_go_of_as_edited_ones(cells, sessions, rng):
     collect()
     assert list(sessions) == [current_session("last")]
     assert current_session("last").loaded < 2 * 16
+
+
+def test_forgotten_cells_that_are_held_go_on_and_are_looked_for_now_and_then(cells, sessions, rng, asked_for):
+    held = []
+    for i in range(EDITS):
+        held.append(slanglab.compile(TEXT % f"{i}.0", f"remembered_{i}"))
+        call(held[-1], i, rng)
+        assert cells.forget(f"remembered_{i}")
+    assert len(asked_for) <= 3 * EDITS / 16
+    slanglab.compile(TEXT % "0.5", "last")
+    for i in (0, EDITS // 2, EDITS - 1):
+        call(held[i], i, rng)
 
 
 def test_texts_that_do_not_compile_count_too(cells, sessions):
