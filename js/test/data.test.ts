@@ -16,7 +16,8 @@ import { step } from "../src/inspector/keys.ts";
 import { Store } from "../src/inspector/store.ts";
 import { decode, type Message } from "../src/lib/channel.ts";
 import { linear, symlog } from "../src/lib/colormap.ts";
-import { type Clock, Pacer } from "../src/lib/pacer.ts";
+import { Pacer } from "../src/lib/pacer.ts";
+import { Hand } from "./hand.ts";
 import { seeded } from "./random.ts";
 
 const statistics = {
@@ -280,24 +281,6 @@ test("arrow keys stay inside", () => {
   assert.deepEqual(step("ArrowDown", false, null, size), { row: 1, col: 9 });
   assert.equal(step("x", false, null, size), null);
 });
-
-/** A clock that tests move by hand. */
-class Hand implements Clock {
-  time = 0;
-  private queue: { at: number; f: () => void }[] = [];
-  now(): number {
-    return this.time;
-  }
-  later(f: () => void, ms: number): void {
-    this.queue.push({ at: this.time + ms, f });
-  }
-  advance(ms: number): void {
-    this.time += ms;
-    const due = this.queue.filter((q) => q.at <= this.time);
-    this.queue = this.queue.filter((q) => q.at > this.time);
-    for (const { f } of due) f();
-  }
-}
 
 test("one request is on its way, the latest waits, those between are dropped", () => {
   const sent: number[] = [];

@@ -1,58 +1,35 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { connect, type Message } from "../src/lib/channel.ts";
-import { AGAIN, Greeting, type Timer } from "../src/lib/greeting.ts";
-
-class Time implements Timer {
-  private now = 0;
-  private waiting: { at: number; f: () => void }[] = [];
-
-  after(milliseconds: number, f: () => void): () => void {
-    const one = { at: this.now + milliseconds, f };
-    this.waiting.push(one);
-    return () => {
-      this.waiting = this.waiting.filter((w) => w !== one);
-    };
-  }
-
-  get idle(): boolean {
-    return this.waiting.length === 0;
-  }
-
-  pass(milliseconds: number): void {
-    this.now += milliseconds;
-    const due = this.waiting.filter((w) => w.at <= this.now);
-    this.waiting = this.waiting.filter((w) => w.at > this.now);
-    for (const { f } of due) f();
-  }
-}
+import { AGAIN, Greeting } from "../src/lib/greeting.ts";
+import { Hand } from "./hand.ts";
 
 test("a greeting is said until it is heard", () => {
-  const time = new Time();
+  const time = new Hand();
   const greeting = new Greeting(time);
   const said: string[] = [];
   const send = (name: string): boolean => said.push(name) > 0;
   greeting.say(send);
   assert.equal(said.length, 1);
-  time.pass(99);
+  time.advance(99);
   assert.equal(said.length, 1);
-  time.pass(1);
+  time.advance(1);
   assert.equal(said.length, 2);
   assert.equal(said[0], said[1]);
   for (const other of ["", `${said[0]}x`, null, undefined, 3]) greeting.heard(other);
-  time.pass(200);
+  time.advance(200);
   assert.equal(said.length, 3);
   greeting.heard(said[0]);
   assert.ok(time.idle);
-  time.pass(10_000);
+  time.advance(10_000);
   assert.equal(said.length, 3);
 });
 
 test("a greeting that nobody hears ends", () => {
-  const time = new Time();
+  const time = new Hand();
   let said = 0;
   new Greeting(time).say(() => ++said > 0);
-  for (const wait of [...AGAIN, 10_000]) time.pass(wait);
+  for (const wait of [...AGAIN, 10_000]) time.advance(wait);
   assert.equal(said, 1 + AGAIN.length);
   assert.ok(time.idle);
   // Nor is it said to a kernel that is gone, or for a view that is.
@@ -65,7 +42,7 @@ test("a greeting that nobody hears ends", () => {
 });
 
 test("another greeting takes the place of the one before", () => {
-  const time = new Time();
+  const time = new Hand();
   const greeting = new Greeting(time);
   const said: string[] = [];
   const send = (name: string): boolean => said.push(name) > 0;
@@ -73,7 +50,7 @@ test("another greeting takes the place of the one before", () => {
   greeting.say(send);
   assert.notEqual(said[0], said[1]);
   greeting.heard(said[0]);
-  time.pass(100);
+  time.advance(100);
   assert.deepEqual(said.slice(1), [said[1], said[1]]);
   greeting.heard(said[1]);
   assert.ok(time.idle);

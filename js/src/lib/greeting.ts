@@ -3,25 +3,16 @@
 // JupyterLab gives a widget's messages to the kernel's subshell only when that has been made, which takes a moment for the first widget
 // of a page; what is sent before waits for the running cell. The kernel answers a greeting once, by its name, and ignores it from then on.
 
+import { browserClock, type Clock } from "./clock.ts";
+
 /** Milliseconds from one time to the next. */
 export const AGAIN: readonly number[] = [100, 200, 400, 800, 1600];
-
-export interface Timer {
-  after(milliseconds: number, f: () => void): () => void;
-}
-
-const browserTimer: Timer = {
-  after(milliseconds, f) {
-    const id = setTimeout(f, milliseconds);
-    return () => clearTimeout(id);
-  },
-};
 
 export class Greeting {
   private name = "";
   private cancel: () => void = () => undefined;
 
-  constructor(private readonly timer: Timer = browserTimer) {}
+  constructor(private readonly clock: Clock = browserClock) {}
 
   /** Say it now, and again until it is heard or `send` tells that nobody can. */
   say(send: (name: string) => boolean): void {
@@ -33,7 +24,7 @@ export class Greeting {
     const go = (): void => {
       if (!send(name)) return;
       const wait = times.shift();
-      if (wait !== undefined) this.cancel = this.timer.after(wait, go);
+      if (wait !== undefined) this.cancel = this.clock.later(go, wait);
     };
     go();
   }

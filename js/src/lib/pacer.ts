@@ -1,16 +1,6 @@
 // Requests to a kernel that may be busy: one on its way, the latest waiting, the ones between dropped.
 
-export interface Clock {
-  now(): number;
-  later(f: () => void, ms: number): void;
-}
-
-const browserClock: Clock = {
-  now: () => performance.now(),
-  later: (f, ms) => {
-    setTimeout(f, ms);
-  },
-};
+import { browserClock, type Clock } from "./clock.ts";
 
 export class Pacer<T> {
   private waiting: T | null = null;
