@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import slangpy as spy
-from tensor_cases import FLOATING, case, numbers, upload
+from tensor_cases import DTYPES, FLOATING, case, numbers, upload
 from tensor_checks import check_picture, check_statistics, exact, reference_counts, view_of
 
 from slanglab.errors import ArgumentError
@@ -133,6 +133,22 @@ def test_hundred_million_elements(device: Any, seed: int) -> None:
     p = picture(t, 1, 1000)
     assert p.block == (1, 100_000)
     np.testing.assert_allclose(p.mean[0], x.reshape(1000, -1).mean(axis=1, dtype=np.float64), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["half", "float", "double", "float3"])
+@pytest.mark.parametrize("size", [2, 7, 64, 1001, 50_000])
+def test_the_largest_numbers_of_both_signs(device: Any, seed: int, dtype: str, size: int) -> None:
+    # A compiler that scales a difference instead of both of its terms makes it infinite. Of powers of two all sums are exact.
+    rng = np.random.default_rng(seed)
+    kind, components = DTYPES[dtype]
+    most = kind(2.0 ** (np.finfo(kind).maxexp - 1))
+    array = rng.choice(np.array([-most, most, most / 2], kind), (size, *components))
+    array[:2] = np.array([most, -most]).reshape(2, *[1] * len(components))
+    tensor = upload(device, dtype, array, components)
+    check_statistics(statistics(tensor), array)
+    plane = array.reshape(1, size, -1)
+    side = max(1, math.ceil(size / 8))
+    check_picture(picture(tensor, 1, 8), plane, (1, side))
 
 
 def test_counts_beyond_32_bits(device: Any) -> None:
