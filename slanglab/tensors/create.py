@@ -16,7 +16,7 @@ import slangpy as spy
 from slanglab import elsewhere
 from slanglab.device import current_device
 from slanglab.errors import SlangLabError
-from slanglab.scalars import SCALARS, type_name
+from slanglab.scalars import SCALARS, numbers_in, type_name
 from slanglab.tensors import foreign
 
 __all__ = [
@@ -176,8 +176,8 @@ def tensor(data: Any, grad: bool = False, dtype: Any = None) -> Any:
         Attach a gradient, filled with zeros.
     dtype : optional
         A Slang type ("float", "half", "float3", `module.float3`), a numpy dtype or a Python type. By default float64 becomes
-        float32, and int64 becomes int32; with `grad`, integers become float32. For a vector or matrix type the last
-        axes of `data` are the element's.
+        float32, and int64 becomes int32; with `grad`, integers become float32. For a vector, a matrix or an array of
+        them ("half3[2]") the last axes of `data` are the element's.
 
     Returns
     -------
@@ -222,20 +222,20 @@ def _default_element(array: np.ndarray[Any, Any], grad: bool) -> str:
 
 
 def _element_shape(element: Any) -> tuple[int, ...]:
+    return _numbers(element)[1]
+
+
+def _numbers(element: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """Return the scalar type of an element, and its shape; refuse what holds no numbers."""
     name = _name(element)
-    for scalar in sorted(SCALARS, key=len, reverse=True):
-        if name.startswith(scalar):
-            sizes = name[len(scalar) :]
-            if not sizes:
-                return ()
-            parts = sizes.split("x")
-            if all(part.isdigit() for part in parts):
-                return tuple(int(part) for part in parts)
-    raise TensorError(
-        f"numbers cannot fill a tensor of {name}",
-        hint=f"make it with `slanglab.empty(shape, dtype=…)` and write it from a Slang function, "
-        f"or pass a dict of tensors where a function takes {name}",
-    )
+    found = numbers_in(name)
+    if found is None:
+        raise TensorError(
+            f"numbers cannot fill a tensor of {name}",
+            hint=f"make it with `slanglab.empty(shape, dtype=…)` and write it from a Slang function, "
+            f"or pass a dict of tensors where a function takes {name}",
+        )
+    return found
 
 
 def _upload(array: np.ndarray[Any, Any], element: Any, element_shape: tuple[int, ...]) -> Any:
@@ -244,15 +244,15 @@ def _upload(array: np.ndarray[Any, Any], element: Any, element_shape: tuple[int,
         raise TensorError(
             f"data of shape {array.shape} does not hold {_name(element)}: its last axes must be {element_shape}"
         )
-    ready = _converted(array, _name(element))
+    ready = _converted(array, element)
     if ready.ndim == rank:
         ready = ready.reshape(1, *ready.shape)
     return from_array(current_device(), ready, element, rank)
 
 
-def _converted(array: np.ndarray[Any, Any], element: str) -> np.ndarray[Any, Any]:
+def _converted(array: np.ndarray[Any, Any], element: Any) -> np.ndarray[Any, Any]:
     """Return the numbers in the scalar type of `element`, contiguous; values that do not fit an integer type are refused."""
-    wanted = SCALARS[next(s for s in sorted(SCALARS, key=len, reverse=True) if element.startswith(s))]
+    wanted, _ = _numbers(element)
     if wanted.kind in "iu" and array.size:
         _check_integers(array, wanted)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -363,7 +363,7 @@ def assign(target: Any, data: Any) -> None:
     TensorError
         When the shapes differ, or values do not fit; the tensor is then as it was.
     """
-    element = type_name(target.dtype.full_name)
+    element = target.dtype
     cell = _element_shape(element)
     shape = (*target.shape.as_tuple(), *cell)
     array = np.asarray(data)

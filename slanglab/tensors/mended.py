@@ -2,8 +2,8 @@
 
 `clear` zeroes the whole buffer of a view, and leaves the last bytes of a size that is no multiple of 4, as `zeros` and `zeros_like` do;
 `copy_from_numpy` copies bytes of whatever type and shape; `from_numpy` reads past strided ones and fails on read-only ones; a
-bool is taken for one byte, which on Vulkan has 4; `with_grads` zeroes the gradients that the caller brings. `install` puts methods in
-their place that do not, `uninstall` puts back slangpy's own.
+bool is taken for one byte, which on Vulkan has 4; gaps inside an element, which a half3x3 has on CUDA, are read and written; `with_grads`
+zeroes the gradients that the caller brings. `install` puts methods in their place that do not, `uninstall` puts back slangpy's own.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import slangpy as spy
 
 from slanglab import waiting
 from slanglab.errors import ArgumentError
-from slanglab.scalars import SCALARS, type_name
-from slanglab.tensors import dlpack, writes
+from slanglab.scalars import numbers_in, type_name
+from slanglab.tensors import dlpack, gaps, writes
 from slanglab.tensors.clear import clear as _clear
 from slanglab.tensors.clear import clear_end
 from slanglab.tensors.kernels import kept
@@ -82,7 +82,8 @@ def _mended_copy_from_numpy(self: Any, data: Any) -> None:
         if data.size == 0:
             return
     waiting.before_copy(self.device)
-    _call("copy_from_numpy", self, data)
+    apart = gaps.spread_out(self, data) if isinstance(data, np.ndarray) and self.is_contiguous() else None
+    _call("copy_from_numpy", *((self, data) if apart is None else apart))
     if writes.watched:
         writes.wrote(self)
 
@@ -103,6 +104,7 @@ def _mended_to_numpy(self: Any) -> Any:
     array = _small(self)
     if array is not None:
         return array
+    self = _without_gaps(self)
     if self.memory_type == _UPLOAD and self.storage.desc.usage.value & _COPY_SOURCE.value:
         self = _copied(self)  # of such memory slangpy reads nothing
     array = reads.around(self.device, lambda: _own["to_numpy"](self))
@@ -120,7 +122,7 @@ def _mended_to_numpy(self: Any) -> Any:
 
 @functools.wraps(_own["to_torch"], updated=())
 def _mended_to_torch(self: Any, *args: Any, **kwargs: Any) -> Any:
-    return reads.around(self.device, lambda: _own["to_torch"](self, *args, **kwargs))
+    return reads.around(self.device, lambda: _own["to_torch"](_without_gaps(self), *args, **kwargs))
 
 
 @functools.wraps(_own["__str__"], updated=())
@@ -128,6 +130,8 @@ def _mended_str(self: Any) -> Any:
     if (what := waiting.gone(self.device)) is not None:
         # A string that raises would break tracebacks and debuggers; this one says it.
         return f"<{describe_value(self)}; its values are gone: {what}>"
+    if numbers_in(self.dtype.full_name) is not None:
+        return str(_mended_to_numpy(self))
     return reads.around(self.device, lambda: _own["__str__"](self))
 
 
@@ -182,6 +186,7 @@ def install() -> None:
     - `copy_from_numpy` takes an array of the tensor's dtype and shape, the axes of its elements behind (a flat one, or one that differs
       by axes of length 1, is taken as well), in any layout and byte order; else it raises `ArgumentError`.
     - `from_numpy` takes arrays of any layout and byte order, read-only ones too.
+    - `to_numpy`, `copy_from_numpy`, `to_torch` and `str` mind the gaps inside an element (`slanglab.tensors.gaps`).
     - `to_numpy` reads bools as they are kept, and tensors in upload memory that may be copied (`BufferUsage.copy_source`).
     - `to_numpy`, `to_torch` and `str` wait so that Interrupt works, and refuse tensors of a device that is lost, given up or closed.
     - `__dlpack__` and `__dlpack_device__` are there; see `slanglab.tensors.dlpack`.
@@ -225,6 +230,12 @@ def _check_there(tensor: Any) -> None:
         waiting.check(tensor.device)
 
 
+def _without_gaps(tensor: Any) -> Any:
+    """Return the tensor, or one of its scalars where slangpy would read the gaps inside its elements."""
+    apart = gaps.as_scalars(tensor)
+    return tensor if apart is None else apart
+
+
 def _copied(tensor: Any) -> Any:
     """Return a tensor with the memory of another, copied on the device."""
     storage, device = tensor.storage, tensor.device
@@ -235,47 +246,33 @@ def _copied(tensor: Any) -> Any:
     return spy.Tensor(copy, tensor.dtype, tensor.shape, tensor.strides, tensor.offset)
 
 
-@functools.cache
-def _plain(full_name: str, shape: tuple[int, ...]) -> tuple[np.dtype[Any], int] | None:
-    """Return numpy's type and the bytes of an element that is a number or a vector; None for other elements."""
-    dtype = _scalar(full_name)
-    if dtype is None or dtype == np.bool_ or len(shape) > 1:
-        return None
-    return dtype, dtype.itemsize * math.prod(shape)
-
-
 def _small(tensor: Any) -> np.ndarray[Any, Any] | None:
     """Return the values of a small contiguous tensor of numbers; None for others."""
     count = tensor.element_count
     if not 0 < count <= reads.SMALL:
         return None
-    element = tensor.dtype
-    inner = element.shape.as_tuple()
-    plain = _plain(element.full_name, inner)
+    numbers = numbers_in(tensor.dtype.full_name)
+    if numbers is None:
+        return None
+    dtype, inner = numbers
+    size = dtype.itemsize * math.prod(inner)
     storage = tensor.storage
     if (
-        plain is None
-        or plain[1] != storage.struct_size
+        dtype == np.bool_
+        or size != storage.struct_size
         or tensor.memory_type != _DEVICE_LOCAL
         or not tensor.is_contiguous()
     ):
         return None
-    dtype, size = plain
     found = reads.small(storage, int(tensor.offset) * size, count * size)
     return None if found is None else found.view(dtype).reshape((*tensor.shape.as_tuple(), *inner))
-
-
-@functools.cache
-def _scalar(full_name: str) -> np.dtype[Any] | None:
-    """Return numpy's type for the numbers in an element of this type; None for a struct."""
-    name = type_name(full_name).split("[", 1)[0]
-    return SCALARS.get(name.rstrip("0123456789x") if name not in SCALARS else name)
 
 
 def _uploadable(tensor: Any, data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return the array as slangpy can upload it to `tensor`: the same numbers, contiguous, in the machine's byte order."""
     element = tensor.dtype
-    dtype = _scalar(element.full_name)
+    numbers = numbers_in(element.full_name)
+    dtype = None if numbers is None else numbers[0]
     shape = (*tensor.shape.as_tuple(), *element.shape.as_tuple())
     # slangpy looks at the strides of axes of length 1 too, which may be anything.
     if (

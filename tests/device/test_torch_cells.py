@@ -362,6 +362,7 @@ def test_what_is_missing_here(monkeypatch):
     monkeypatch.undo()
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setenv("CUDA_HOME", "/nowhere")
+    monkeypatch.delenv("CXX", raising=False)  # it may be a path
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     monkeypatch.setattr(machine, "_has", lambda _: False)
     found = machine.missing()

@@ -1,59 +1,33 @@
-"""Values with gaps between them: where their scalars lie."""
+"""Which elements have gaps between their scalars."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from slanglab.engine import apart
-
-
-class ScalarType:
-    def __init__(self, stride: int) -> None:
-        self.buffer_layout = SimpleNamespace(stride=stride)
-
-
-class VectorType:
-    def __init__(self, inner: Any, shape: tuple[int, ...], stride: int) -> None:
-        self.element_type = inner
-        self.shape = SimpleNamespace(as_tuple=lambda: shape)
-        self.buffer_layout = SimpleNamespace(stride=stride)
-
-
-class MatrixType(VectorType):
-    pass
-
-
-class ArrayType(VectorType):
-    pass
-
-
-class StructType(VectorType):
-    pass
-
-
-HALF, FLOAT, BOOL = ScalarType(2), ScalarType(4), ScalarType(4)
-HALF3 = VectorType(HALF, (3,), 8)
+from slanglab.tensors import gaps
 
 
 @pytest.mark.parametrize(
-    ("dtype", "found"),
+    ("name", "stride", "expected"),
     [
-        (HALF3, ((3,), (1,))),
-        (MatrixType(HALF3, (2, 3), 16), ((2, 3), (4, 1))),
-        (ArrayType(HALF3, (5, 3), 40), ((5, 3), (4, 1))),
-        (ArrayType(MatrixType(HALF3, (2, 3), 16), (3, 2, 3), 48), ((3, 2, 3), (8, 4, 1))),
-        (VectorType(HALF, (3,), 6), None),
-        (VectorType(HALF, (4,), 8), None),
-        (VectorType(FLOAT, (3,), 12), None),
-        (VectorType(BOOL, (3,), 12), None),
-        (ArrayType(StructType(HALF, (3,), 8), (2,), 16), None),
-        (HALF, None),
-        (StructType(HALF, (3,), 8), None),
+        ("vector<half,3>", 8, True),
+        ("matrix<half,2,3>", 16, True),
+        ("vector<half,3>[5]", 40, True),
+        ("matrix<half,2,3>[3]", 48, True),
+        ("vector<float,3>", 16, True),
+        ("vector<half,3>", 6, False),
+        ("vector<half,4>", 8, False),
+        ("vector<float,3>", 12, False),
+        ("matrix<float,3,3>", 36, False),
+        ("vector<bool,3>", 12, False),
+        ("half", 2, False),
+        ("half", 4, False),
+        ("Ray", 8, False),
+        ("Ray[2]", 16, False),
     ],
 )
-def test_where_scalars_lie(dtype: Any, found: Any) -> None:
-    got = apart._inner(dtype)
-    assert (got and got[:2]) == found
+def test_which_elements_have_gaps(name: str, stride: int, expected: bool) -> None:
+    element = SimpleNamespace(full_name=name, buffer_layout=SimpleNamespace(stride=stride))
+    assert gaps._has_gaps(element) is expected
