@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import slangpy as spy
+from rounding import Sized, functions
 from straight_cases import (
     COUNTS,
     FUNCTIONS,
@@ -281,64 +282,6 @@ def expression(rng, depth):
     return str(form).format(a=a, b=b)
 
 
-class Terms:
-    """A value with the size of its derivative's terms: what a derivative would be if none of its terms had a sign."""
-
-    rounds = 0.0
-
-    def __init__(self, value, size):
-        self.value, self.size = value, size
-
-    @classmethod
-    def of(cls, other):
-        return (
-            other if isinstance(other, cls) else cls(np.float64(other), np.float64(cls.rounds * abs(other)))
-        )
-
-    def __add__(self, other):
-        other = self.of(other)
-        return type(self)(self.value + other.value, self.size + other.size)
-
-    def __mul__(self, other):
-        other = self.of(other)
-        size = abs(self.value) * other.size + abs(other.value) * self.size
-        return type(self)(self.value * other.value, size)
-
-    def __neg__(self):
-        return type(self)(-self.value, self.size)
-
-    def __sub__(self, other):
-        return self + -self.of(other)
-
-    def __rsub__(self, other):
-        return self.of(other) - self
-
-    __radd__, __rmul__ = __add__, __mul__
-
-    @classmethod
-    def functions(cls):
-        def applied(f, derivative):
-            def call(x):
-                x = cls.of(x)
-                found = f(x.value)
-                return cls(found, abs(derivative(x.value)) * x.size + cls.rounds * abs(found))
-
-            return call
-
-        # Of sine and cosine too: their argument's rounding moves them where their slope is small.
-        return {
-            "sin": applied(np.sin, lambda x: 1 + 0 * x),
-            "cos": applied(np.cos, lambda x: 1 + 0 * x),
-            "exp": applied(np.exp, np.exp),
-        }
-
-
-class Rounded(Terms):
-    """A value with the size of all that is rounded on the way to it: what it would be if nothing had a sign."""
-
-    rounds = 1.0
-
-
 @pytest.mark.parametrize("_number", range(6))
 def test_random_functions(device, rng, strategy, seed, _number):
     body = expression(rng, 3)
@@ -352,13 +295,16 @@ def test_random_functions(device, rng, strategy, seed, _number):
     before = floats(rng, count)
     a = Array(np.array([0.75], "f4"), grad=True)
     values = {"x": x.astype(float), "y": y.astype(float), "a": np.full(count, 0.75)}
-    rounded = {n: Rounded(v, np.abs(v)) for n, v in values.items()}
-    sizes = np.broadcast_to(Rounded.of(eval(body, {**Rounded.functions(), **rounded})).size, (count,))
-    forward(module, "made", strategy, terms=sizes, a=0.75, x=Array(x), y=Array(y))
+
+    def sized(name=None):
+        seeded = {n: Sized.variable(v, float(n == name)) for n, v in values.items()}
+        return Sized.of(eval(body, {**functions(), **seeded}))
 
     def terms(name):
-        seeded = {n: Terms(v, np.full(count, float(n == name))) for n, v in values.items()}
-        return np.broadcast_to(Terms.of(eval(body, {**Terms.functions(), **seeded})).size, (count,))
+        return np.broadcast_to(sized(name).slope_size, (count,))
+
+    sizes = np.broadcast_to(sized().size, (count,))
+    forward(module, "made", strategy, terms=sizes, a=0.75, x=Array(x), y=Array(y))
 
     gradients, cotangent = backward(
         module,
