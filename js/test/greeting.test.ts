@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { connect, type Message } from "../src/lib/channel.ts";
-import { AGAIN, Greeting } from "../src/lib/greeting.ts";
+import { AGAIN, Greeting, LOOK } from "../src/lib/greeting.ts";
 import { Hand } from "./hand.ts";
 
 test("a greeting is said until it is heard", () => {
@@ -38,6 +38,59 @@ test("a greeting that nobody hears ends", () => {
   const greeting = new Greeting(time);
   greeting.say(() => true);
   greeting.end();
+  assert.ok(time.idle);
+});
+
+/** A greeting that has been said as often as it is, to a kernel whose state `idle` tells. */
+function unanswered(idle: () => boolean | null): {
+  time: Hand;
+  said: string[];
+  deaf: () => number;
+  greeting: Greeting;
+} {
+  const time = new Hand();
+  const greeting = new Greeting(time);
+  const said: string[] = [];
+  let deaf = 0;
+  greeting.say((name) => said.push(name) > 0, { idle, deaf: () => void deaf++ });
+  for (const wait of AGAIN) time.advance(wait);
+  assert.equal(said.length, 1 + AGAIN.length);
+  return { time, said, deaf: () => deaf, greeting };
+}
+
+test("a view that an idle kernel does not answer is told so, once", () => {
+  const { time, said, deaf } = unanswered(() => true);
+  time.advance(LOOK);
+  // Asked once more: it may have become idle just now.
+  assert.equal(said.length, 2 + AGAIN.length);
+  assert.equal(deaf(), 0);
+  time.advance(LOOK);
+  assert.equal(deaf(), 1);
+  assert.ok(time.idle);
+});
+
+test("a busy kernel is waited for, and not sent more", () => {
+  let idle = false;
+  const { time, said, deaf, greeting } = unanswered(() => idle);
+  for (let k = 0; k < 100; k++) time.advance(LOOK);
+  assert.equal(said.length, 1 + AGAIN.length);
+  idle = true;
+  time.advance(LOOK);
+  idle = false;
+  time.advance(LOOK);
+  idle = true;
+  time.advance(LOOK);
+  assert.equal(said.length, 3 + AGAIN.length);
+  assert.equal(deaf(), 0);
+  greeting.heard(said[0]);
+  assert.ok(time.idle);
+});
+
+test("a host that does not tell what its kernel does is told nothing either", () => {
+  const { time, said, deaf } = unanswered(() => null);
+  time.advance(LOOK);
+  assert.equal(said.length, 1 + AGAIN.length);
+  assert.equal(deaf(), 0);
   assert.ok(time.idle);
 });
 

@@ -286,6 +286,35 @@ def test_a_cell_that_runs_twenty_times_leaves_one_view(host, shown, servers, ope
     assert size < 120_000
 
 
+def test_a_view_that_no_message_reaches_says_so(lab_server, open_notebook):
+    """As one does whose page took longer to load it than anywidget waits: all that comes for the model is dropped."""
+    at_once = """() => {
+      window.__timeout = AbortSignal.timeout;
+      AbortSignal.timeout = () => {
+        const late = new AbortController();
+        queueMicrotask(() => late.abort());
+        return late.signal;
+      };
+    }"""
+    square = "%%slang\n[Differentiable] float square(float x) { return x * x; }"
+    notebook = open_notebook(
+        lab_server, [LOAD, MADE, square, "sl.inspect(t)", "sl.explore(square, x=(0, 1))"]
+    )
+    for cell in range(3):
+        notebook.run(cell)
+    notebook.page.evaluate(at_once)
+    notebook.run(3)
+    notebook.run(4)
+    says = "This view hears nothing from the kernel. Run the cell again."
+    inspector, explorer = notebook.output_area(3).locator(".sl"), notebook.output_area(4).locator(".sl")
+    expect(inspector).to_contain_text(says, timeout=20_000)
+    expect(explorer).to_contain_text(says, timeout=20_000)
+    notebook.page.evaluate("() => { AbortSignal.timeout = window.__timeout }")
+    notebook.run(3)
+    expect(inspector.locator(".pic canvas").first).to_be_visible()
+    expect(inspector).not_to_contain_text(says)
+
+
 def test_a_cell_of_marimo_that_runs_twenty_times_leaves_one_view(open_cells):
     cells = [
         MADE,

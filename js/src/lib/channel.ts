@@ -3,6 +3,8 @@
 // Controls are messages, not traits: ipywidgets holds traits back while the kernel is busy, messages pass.
 
 import type { AnyModel } from "@anywidget/types";
+import { browserClock, type Clock } from "./clock.ts";
+import { h, icon } from "./dom.ts";
 import { Greeting } from "./greeting.ts";
 
 export interface Message {
@@ -83,12 +85,28 @@ interface Listeners {
 }
 
 /** Listen to a model until `signal` aborts. Frames are acknowledged when they are drawn, so that drawing sets the pace. */
-export function connect(model: AnyModel, el: HTMLElement, on: Listeners, signal: AbortSignal): Channel {
+export function connect(
+  model: AnyModel,
+  el: HTMLElement,
+  on: Listeners,
+  signal: AbortSignal,
+  clock: Clock = browserClock,
+): Channel {
   let lost = false;
-  const greeting = new Greeting();
+  const greeting = new Greeting(clock);
+  let silence: Element | null = null;
+  const unheard = {
+    idle: () => kernelIdle(model),
+    // anywidget 0.11 hands a model no message if its module took longer than two seconds to load: the view stays as it is.
+    deaf(): void {
+      const text = "This view hears nothing from the kernel. Run the cell again.";
+      silence = h("div", { class: "note", role: "status" }, icon("lost"), h("span", {}, text));
+      el.querySelector(".sl")?.prepend(silence);
+    },
+  };
   const channel: Channel = {
     ready(meta = {}) {
-      greeting.say((call) => channel.send("ready", { ...meta, call }));
+      greeting.say((call) => channel.send("ready", { ...meta, call }), unheard);
     },
     send(kind, meta = {}) {
       if (lost || signal.aborted) return false;
@@ -106,11 +124,13 @@ export function connect(model: AnyModel, el: HTMLElement, on: Listeners, signal:
   const lose = (): void => {
     if (lost) return;
     lost = true;
+    greeting.end();
     on.lost();
   };
   const receive = (content: unknown, buffers: DataView[] = []): void => {
     const message = decode(content, buffers);
     if (!message) return;
+    silence?.remove();
     if (message.kind === "heard") {
       greeting.heard(message.meta.call);
       return;
@@ -153,11 +173,21 @@ export function connect(model: AnyModel, el: HTMLElement, on: Listeners, signal:
   return channel;
 }
 
-/** Whether the host's widget manager has a kernel property and no living kernel in it; false where it tells nothing. */
-function kernelGone(model: AnyModel): boolean {
+/** The host's connection to the kernel, as its widget manager has it; undefined where it tells nothing. */
+function kernelOf(model: AnyModel): unknown {
   const manager: unknown = model.widget_manager;
-  if (typeof manager !== "object" || manager === null || !("kernel" in manager)) return false;
-  const { kernel } = manager;
+  if (typeof manager !== "object" || manager === null || !("kernel" in manager)) return undefined;
+  return manager.kernel;
+}
+
+function kernelGone(model: AnyModel): boolean {
+  const kernel = kernelOf(model);
   if (kernel === null) return true;
   return isRecord(kernel) && (kernel.isDisposed === true || kernel.status === "dead");
+}
+
+/** Whether the kernel has nothing to do; null where the host does not tell. */
+function kernelIdle(model: AnyModel): boolean | null {
+  const kernel = kernelOf(model);
+  return isRecord(kernel) && typeof kernel.status === "string" ? kernel.status === "idle" : null;
 }

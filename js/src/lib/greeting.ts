@@ -8,6 +8,17 @@ import { browserClock, type Clock } from "./clock.ts";
 /** Milliseconds from one time to the next. */
 export const AGAIN: readonly number[] = [100, 200, 400, 800, 1600];
 
+/** Milliseconds from one look at a kernel that has not answered to the next. */
+export const LOOK = 2000;
+
+/** For a greeting that nobody has heard. */
+export interface Unheard {
+  /** Whether the kernel has nothing to do; null where the host does not tell. */
+  idle(): boolean | null;
+  /** It had nothing to do, was greeted, and has not answered. */
+  deaf(): void;
+}
+
 export class Greeting {
   private name = "";
   private cancel: () => void = () => undefined;
@@ -15,16 +26,27 @@ export class Greeting {
   constructor(private readonly clock: Clock = browserClock) {}
 
   /** Say it now, and again until it is heard or `send` tells that nobody can. */
-  say(send: (name: string) => boolean): void {
+  say(send: (name: string) => boolean, unheard?: Unheard): void {
     this.end();
     // Several pages may show one widget: each has its own name for what it says.
     this.name = Math.random().toString(36).slice(2);
     const { name } = this;
     const times = [...AGAIN];
+    let asked = false;
+    // A busy kernel is not sent more; an idle one answers at once.
+    const look = (): void => {
+      const idle = unheard?.idle() ?? null;
+      if (idle && asked) unheard?.deaf();
+      else if (idle !== null && (!idle || send(name))) {
+        asked = idle;
+        this.cancel = this.clock.later(look, LOOK);
+      }
+    };
     const go = (): void => {
       if (!send(name)) return;
       const wait = times.shift();
       if (wait !== undefined) this.cancel = this.clock.later(go, wait);
+      else if (unheard) this.cancel = this.clock.later(look, LOOK);
     };
     go();
   }
