@@ -3,7 +3,6 @@
 // Controls are messages, not traits: ipywidgets holds traits back while the kernel is busy, messages pass.
 
 import type { AnyModel } from "@anywidget/types";
-import { browserClock, type Clock } from "./clock.ts";
 import { h, icon } from "./dom.ts";
 import { Greeting } from "./greeting.ts";
 
@@ -85,15 +84,9 @@ interface Listeners {
 }
 
 /** Listen to a model until `signal` aborts. Frames are acknowledged when they are drawn, so that drawing sets the pace. */
-export function connect(
-  model: AnyModel,
-  el: HTMLElement,
-  on: Listeners,
-  signal: AbortSignal,
-  clock: Clock = browserClock,
-): Channel {
+export function connect(model: AnyModel, el: HTMLElement, on: Listeners, signal: AbortSignal): Channel {
   let lost = false;
-  const greeting = new Greeting(clock);
+  const greeting = new Greeting();
   let silence: Element | null = null;
   const unheard = {
     idle: () => kernelIdle(model),
@@ -180,6 +173,7 @@ function kernelOf(model: AnyModel): unknown {
   return manager.kernel;
 }
 
+/** Whether the host has no kernel, or a dead one; false where it tells nothing. */
 function kernelGone(model: AnyModel): boolean {
   const kernel = kernelOf(model);
   if (kernel === null) return true;
