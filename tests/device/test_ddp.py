@@ -26,7 +26,7 @@ from slanglab.private import PREFIX, PrivateFolder  # noqa: E402
 from slanglab.torch import Module, RankError, launch, launching, local_device, ranks, results, travel  # noqa: E402
 
 NETWORK = """
-[Differentiable] float first(no_diff float2 x, float2 w, float b) { return max(dot(x, w) + b, 0.0); }
+[Differentiable] float first(no_diff float2 x, float2 w, float b) { return tanh(dot(x, w) + b); }
 
 [Differentiable] float sum16(float x[16], float w[16], float b)
 {
@@ -35,7 +35,7 @@ NETWORK = """
     return sum;
 }
 
-[Differentiable] float hidden(float x[16], float w[16], float b) { return max(sum16(x, w, b), 0.0); }
+[Differentiable] float hidden(float x[16], float w[16], float b) { return tanh(sum16(x, w, b)); }
 
 [Differentiable] float error(float score, no_diff float label)
 {
@@ -110,7 +110,7 @@ def _folders():
 
 
 class Network(torch.nn.Module):
-    """The network of the course's notebook 06, its layers in Slang."""
+    """The network of the course's notebook 06, its layers in Slang; tanh, as a kink makes a step of a rounding."""
 
     def __init__(self, net, values):
         super().__init__()
@@ -140,6 +140,11 @@ def spirals(seed):
     return torch.from_numpy(points), torch.from_numpy(np.repeat([1.0, -1.0], 64).astype(np.float32)[:, None])
 
 
+def descent(model, rate):
+    """Gradient descent; not Adam, which divides by a gradient's size and makes a step of the rounding of one that has cancelled."""
+    return torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9)
+
+
 def train(model, loss_of, rank, count, optimizer):
     """Train; return the losses over all ranks' data, and the parameters."""
     if count > 1:
@@ -164,7 +169,7 @@ def train_network(rank, net, count, seed, where):
     model = Network(net, start(seed)).to(where)
     points, labels = spirals(seed)
     x, y = points[rank::count].to(where), labels[rank::count].to(where)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    optimizer = descent(model, 0.2)
     return train(model, lambda m: net.error(m(x), y).mean(), rank, count, optimizer)
 
 
@@ -191,7 +196,7 @@ def train_splats(rank, splats, count, seed, where):
     at, picture = waves(32)
     model = gaussians(splats, seed).to(where)
     places, wanted = (torch.from_numpy(a.astype(np.float32))[rank::count].to(where) for a in (at, picture))
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
+    optimizer = descent(model, 0.5)
     return train(model, lambda m: ((m(places) - wanted) ** 2).mean(), rank, count, optimizer)
 
 
@@ -219,7 +224,7 @@ def test_two_processes_learn_what_one_does(case, backend, request, seed):
     np.testing.assert_allclose(two["losses"], one["losses"], rtol=0, atol=1e-5)
     assert set(two["state"]) == set(one["state"])
     for name, value in one["state"].items():
-        torch.testing.assert_close(two["state"][name], value.cpu(), rtol=0, atol=1e-3)
+        torch.testing.assert_close(two["state"][name], value.cpu(), rtol=0, atol=2e-5)
 
 
 # ----- what goes there and comes back -----

@@ -385,8 +385,8 @@ def test_a_module_computes_and_learns_what_torch_does(module):
     layer = Module(module.unit, w=torch.randn(4, 2), b=torch.randn(4))
     x = torch.randn(20, 2)
     twin_w, twin_b = (p.detach().clone().requires_grad_() for p in (layer.w, layer.b))
-    ours = torch.optim.Adam(layer.parameters(), lr=0.05)
-    theirs = torch.optim.Adam([twin_w, twin_b], lr=0.05)
+    ours = torch.optim.SGD(layer.parameters(), lr=0.1, momentum=0.9)
+    theirs = torch.optim.SGD([twin_w, twin_b], lr=0.1, momentum=0.9)
     for _ in range(10):
         for optimizer, y in (
             (ours, layer(x[:, None])),
