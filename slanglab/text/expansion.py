@@ -3,7 +3,9 @@
 Thirty lines of `#define A1 A0 A0` make 2^30 words, and the compiler goes on until the memory is full; nothing can stop it. Each macro
 has a linear form: a number of words of its own, and how often each argument appears. The forms of the macros inside its body add up
 to its own, so the size of any expansion costs one pass. It errs upwards: both arms of an `#if` count, and every definition of a name.
-Of macros that use each other in a ring it may miss a few words; rings that grow are refused.
+It may miss a few words of macros that use each other in a ring (rings that grow are refused), and of a name that becomes a call when
+an argument is read the second time: `F` before a macro whose body begins with a bracket. To count these too, any two words side by side
+would be taken for a call, and lists of fields that are in use would be refused.
 """
 
 from __future__ import annotations
