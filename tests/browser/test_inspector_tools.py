@@ -50,12 +50,13 @@ def colours(notebook, view, pane):
     return notebook.page.wait_for_function(COLOURS, arg=[canvas, 4, 5]).json_value()
 
 
-def eventually(notebook, check, message=""):
+def eventually(notebook, check, message="", seen=lambda: ""):
+    """Wait until `check` holds; `seen` tells what was there instead."""
     for _ in range(60):
         if check():
             return
         notebook.page.wait_for_timeout(100)
-    raise AssertionError(message or "it did not happen")
+    raise AssertionError(f"{message or 'it did not happen'} {seen()}")
 
 
 def test_scales_brush_and_code(view):
@@ -166,7 +167,11 @@ def test_a_copy_is_compared_and_the_view_follows(view):
     eventually(notebook, lambda: colours(notebook, inspector, 0) != before, "the view did not follow")
     press(inspector, "difference", ".comparison")
     expect(inspector.locator(".title").first).to_contain_text("minus that of pinned")
-    eventually(notebook, lambda: colours(notebook, inspector, 0)[2] == [0x90, 0x33, 0x00])
+    eventually(
+        notebook,
+        lambda: colours(notebook, inspector, 0)[2] == [0x90, 0x33, 0x00],
+        seen=lambda: (colours(notebook, inspector, 0), inspector.inner_text()),
+    )
     assert all(abs(c - 0xF7) < 4 for c in colours(notebook, inspector, 0)[1])
     expect(inspector.locator(".codeline code")).to_have_text("(t.to_numpy() - pinned.to_numpy())[0, :, :]")
     press(inspector, "compare no more", ".comparison")
