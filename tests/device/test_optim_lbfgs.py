@@ -71,20 +71,30 @@ def test_steps_agree_with_torch(device, rng, problem, search):
     cut = n // 2
     tensors = [made(start[:cut], "double"), made(start[cut:].reshape(1, -1), "double")]
     opt = optim.LBFGS(tensors, **hyper)
-    theirs = torch.tensor(start, requires_grad=True)
-    peer = torch.optim.LBFGS([theirs], **hyper)
+    theirs, shaken = (
+        torch.tensor(p, requires_grad=True) for p in (start, start * (1 + 4e-16 * rng.choice([-1, 1], n)))
+    )
+    peer, twin = (torch.optim.LBFGS([p], **hyper) for p in (theirs, shaken))
 
-    def closure():
-        loss, gradient = function(theirs.detach().numpy())
-        theirs.grad = torch.from_numpy(gradient)
-        return torch.tensor(loss, dtype=torch.float64)
+    def closure_of(p):
+        def closure():
+            loss, gradient = function(p.detach().numpy())
+            p.grad = torch.from_numpy(gradient)
+            return torch.tensor(loss, dtype=torch.float64)
+
+        return closure
 
     first = abs(function(start)[0])
     for _ in range(steps):
         before = opt.step(closure_over(tensors, function))
-        assert before == pytest.approx(float(peer.step(closure)), rel=1e-6, abs=1e-6 * first)
+        expected, other = float(peer.step(closure_of(theirs))), float(twin.step(closure_of(shaken)))
+        # Where the curvature is almost zero rounding grows: as fast as that of the start, which the twin was given.
+        assert before == pytest.approx(expected, rel=1e-6, abs=1e-6 * first + 100 * abs(other - expected))
         found = np.concatenate([t.to_numpy().reshape(-1) for t in tensors])
-        assert error(found, theirs.detach().numpy()) < 1e-6
+        grown = error(shaken.detach().numpy(), theirs.detach().numpy())
+        assert error(found, theirs.detach().numpy()) < 1e-6 + 100 * grown
+        if grown > 1e-7:
+            break  # from here on rounding decides what comes next
         assert opt.evaluations == peer.state[theirs]["func_evals"]
 
 
