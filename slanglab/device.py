@@ -13,7 +13,7 @@ from typing import Any
 import slangpy as spy
 
 from slanglab import caches as on_disk
-from slanglab import progress
+from slanglab import progress, slang_library
 from slanglab.errors import DeviceError
 from slanglab.machine import contexts, cuda
 
@@ -87,9 +87,8 @@ def _open(backend: str) -> spy.Device:
 
 def slang_session(device: spy.Device, modules: Path | None) -> spy.SlangSession:
     """Return a new Slang session for cells; what one of them puts in the cache of modules, the others find there."""
-    return device.create_slang_session(
-        compiler_options={"include_paths": [spy.SHADER_PATH]}, cache_path=modules
-    )
+    options = {"include_paths": slang_library.include_paths(device.info.type.name, on_disk.place())}
+    return device.create_slang_session(compiler_options=options, cache_path=modules)
 
 
 def _open_with(backend: str, modules: Path | None, shaders: Path | None) -> spy.Device:
@@ -108,7 +107,7 @@ def _made(backend: str, modules: Path | None, shaders: Path | None, **shared: An
         # Hot reload watches folders that cells do not have, and one bad reload invalidates every module.
         enable_hot_reload=False,
         enable_print=True,
-        compiler_options={"include_paths": [spy.SHADER_PATH]},
+        compiler_options={"include_paths": slang_library.include_paths(backend, on_disk.place())},
         module_cache_path=modules,
         shader_cache_path=shaders,
         **shared,

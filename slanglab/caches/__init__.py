@@ -24,7 +24,7 @@ from slanglab import paths, progress
 from slanglab.caches import folders, seals
 from slanglab.caches.seals import Seal
 
-__all__ = ["CacheWarning", "Caches", "current", "heard", "prepare", "report", "settle", "usual"]
+__all__ = ["CacheWarning", "Caches", "current", "heard", "place", "prepare", "report", "settle", "usual"]
 
 _LONGEST_WAIT = 20.0  # seconds for another process to set the caches up
 _SEAL = "seal"
@@ -210,6 +210,12 @@ def current() -> tuple[Path | None, Path | None]:
             settle()
         assert _place is not None
         return _place.found.modules, _place.found.shaders
+
+
+def place() -> Path | None:
+    """Return the folder that this process's caches are in, checked to be the user's alone; None where there is none to be had."""
+    current()
+    return _place.folder if _place is not None else None
 
 
 def settle() -> None:

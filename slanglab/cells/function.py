@@ -20,6 +20,7 @@ from slangpy.core.native import FunctionNodeType, Shape
 from slanglab import waiting
 from slanglab.engine import dispatch, overloads
 from slanglab.engine.dispatch import Target
+from slanglab.engine.fences import fence_for
 from slanglab.engine.quick import MISSED
 from slanglab.errors import ArgumentError, SlangLabError
 from slanglab.text import symbols
@@ -247,7 +248,12 @@ class SlangFunction(spy.Function):  # type: ignore[misc]
 
     def dispatch(self, thread_count: Any, vars: dict[str, Any] | None = None, **kwargs: Any) -> None:
         """Run the function as a kernel of `thread_count` threads, past slangpy's own indexing."""
-        self._single().dispatch(thread_count, vars or {}, **kwargs)
+        target = self._target((), {})
+        # What it reaches by an address is not told by its parameters: its arguments may be any struct.
+        fence = fence_for(target.device, True, ())
+        target.node.dispatch(thread_count, vars or {}, **kwargs)
+        if fence is not None:
+            fence.after()
 
     def debug_build_call_data(self, /, *args: Any, **kwargs: Any) -> Any:
         """Return what slangpy would dispatch for these arguments; its `code` is the text of the kernel."""

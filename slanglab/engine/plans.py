@@ -23,6 +23,7 @@ from slangpy.core.native import get_value_signature
 from slanglab import waiting
 from slanglab.device import is_software
 from slanglab.engine.control import Control
+from slanglab.engine.fences import Fence
 from slanglab.engine.parameters import Parameter
 from slanglab.engine.quick import FIXED, LARGEST, Grid, Quick, is_flat, never, write_out
 from slanglab.engine.runs import Trace
@@ -94,6 +95,8 @@ class Plan:
         True where the result is a tensor that is to be read as a numpy array.
     uploads : bool
         True where slangpy copies an array to the device in a way that waits for it natively.
+    fence : Fence or None
+        What goes after slangpy's kernel.
     """
 
     node: Any
@@ -106,6 +109,7 @@ class Plan:
     written: Quick | None = None
     reads: bool = False
     uploads: bool = False
+    fence: Fence | None = None
 
     def run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], fresh: Sequence[Any] = ()) -> Any:
         """Make a call, and leave what its report needs; for `fresh` see `slanglab.engine.routes.go`."""
@@ -118,7 +122,10 @@ class Plan:
         if self.route is None:
             for gradient in fresh:
                 gradient.clear()
-            result = self.node(*positional, **named)
+            if self.fence is None:
+                result = self.node(*positional, **named)
+            else:
+                result = self.fence.run(self.node, positional, named, self.trace.backward)
             self.control.last = self.trace, time.perf_counter() - started, args, kwargs
         else:
             result, trace = self.route.run(positional, named, fresh)

@@ -13,6 +13,7 @@ import numpy as np
 import slangpy as spy
 from slangpy.core.native import NativeCallRuntimeOptions, get_value_signature
 
+from slanglab.engine.fences import one_way
 from slanglab.machine import contexts
 
 if TYPE_CHECKING:
@@ -85,7 +86,8 @@ def write_out(
     if plan.reads:
         # The result by its type is another node's, which slangpy would look up at each call.
         node, named = node.return_type(_Tensor), {k: v for k, v in named.items() if k != "_result"}
-    call, options = (None, None) if plan.route is not None else _kernel_of(node, positional, named)
+    inside = plan.fence is not None and plan.trace.backward and one_way(positional, named)
+    call, options = (None, None) if plan.route is not None else _kernel_of(node, positional, named, inside)
     scope: dict[str, Any] = {
         "Tensor": _Tensor,
         "array": np.ndarray,
@@ -102,6 +104,7 @@ def write_out(
         "entered": contexts.entered,
         "run": plan.run,
         "wait": plan.wait,
+        "fence": plan.fence,
     }
     names = [f"a{i}" for i in range(len(args))]
     lines = [
@@ -123,19 +126,23 @@ def write_out(
         sizes = [s for n, v in zip(names, (*args, *kwargs.values()), strict=True) if (s := _size_of(n, v))]
         conditions.append(f"({' or '.join(f'{s} >= {limit}' for s in sizes)})")
     lines.append(f"if not ({' and '.join(conditions) or 'True'}): return MISSED")
-    given = [] if options is None else ["options"]
+    given = [*([] if options is None else ["options"]), *(["encoder"] if inside else [])]
     given += [f"float({n})" if i in plan.whole else n for i, n in enumerate(names[: len(args)])]
     for name, held in zip(kwargs, names[len(args) :], strict=True):
         if plan.reads and name == "_result":
             continue
         given.append(f"{name}=float({held})" if name in plan.whole else f"{name}={held}")
+    if inside:
+        made = ["encoder = fence.begin()", f"result = call({', '.join(given)})", "fence.end(encoder)"]
+    else:
+        made = [f"result = call({', '.join(given)})", *(["fence.after()"] if plan.fence is not None else [])]
     lines += (
         ["return run(args, kwargs)"]
         if call is None
         else [
             *(["wait()"] if plan.uploads else []),
             "started = clock()",
-            f"result = call({', '.join(given)})",
+            *made,
             "control.last = trace, clock() - started, args, kwargs",
             "return result.to_numpy()" if plan.reads else "return result",
         ]
@@ -146,20 +153,23 @@ def write_out(
     return scope["quick"]  # type: ignore[no-any-return]
 
 
-def _kernel_of(node: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return what makes the calls of a plan, and the options that it is to be given first, None for none.
+def _kernel_of(
+    node: Any, args: Sequence[Any], kwargs: Mapping[str, Any], append: bool = False
+) -> tuple[Any, Any]:
+    """Return what makes the calls of a plan, or appends them to an encoder, and the options that it is to be given first, None for none.
 
     A node writes the signature of each call and looks its kernel up by that. The key of a plan tells at least as much, so that its kernel
     is known: calling that spares a tenth of the time. `.set` and `.cuda_stream` give options of each call, and a result by its name is
     another node's; there the node is called.
     """
     if any(isinstance(v, (str, type)) for v in kwargs.values()):
-        return node, None
+        return (node.append_to if append else node), None
     options = NativeCallRuntimeOptions()
     node.gather_runtime_options(options)
     if options.uniforms or options.cuda_stream.value:
-        return node, None
-    return node.debug_build_call_data(*args, **kwargs).call, options
+        return (node.append_to if append else node), None
+    data = node.debug_build_call_data(*args, **kwargs)
+    return (data.append_to if append else data.call), options
 
 
 class _Held:

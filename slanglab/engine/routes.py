@@ -16,6 +16,7 @@ import slangpy as spy
 
 from slanglab import waiting
 from slanglab.engine import callshape, groups, shared, straight
+from slanglab.engine.fences import Fence
 from slanglab.engine.parameters import Parameter, parameter
 from slanglab.engine.plans import Plan, adds_halves
 from slanglab.engine.prepare import Prepared
@@ -47,14 +48,31 @@ def go(
     elif target.plans.is_large((*values.values(), result)):
         route = _route(target, ready)
         call = _Call(
-            ready.node, values, result, lambda v: ready.arguments(target, v), ready.this, encoder, fresh
+            ready.node,
+            values,
+            result,
+            lambda v: ready.arguments(target, v),
+            ready.this,
+            encoder,
+            fresh,
+            target.fence,
+            target.backward,
         )
         return route.run(call, details)
     else:
         details.reason = _SMALL
-    return _Call(ready.node, values, result, lambda _: ready.arguments(target), None, encoder, fresh).submit(
-        values
+    alone = _Call(
+        ready.node,
+        values,
+        result,
+        lambda _: ready.arguments(target),
+        None,
+        encoder,
+        fresh,
+        target.fence,
+        target.backward,
     )
+    return alone.submit(values)
 
 
 def plan(
@@ -78,6 +96,7 @@ def plan(
         target.after is None,
         reads=ready.reads,
         uploads=uploads,
+        fence=target.fence,
     )
 
 
@@ -101,6 +120,9 @@ class _Call:
         What to append the call to.
     fresh : sequence of slangpy.Tensor
         Gradients that hold anything yet: all that the call writes, or none.
+    fence : Fence or None
+        What goes after slangpy's kernel.
+    backward : bool
     """
 
     node: Any
@@ -110,15 +132,22 @@ class _Call:
     this: Any = None
     encoder: Any = None
     fresh: Sequence[Any] = ()
+    fence: Fence | None = None
+    backward: bool = False
 
     def submit(self, values: Mapping[str, Any]) -> Any:
         """Hand the call to slangpy with some values in the place of its own; its kernels add to gradients, which start at zero."""
         for gradient in self.fresh:
             gradient.clear(self.encoder)
         positional, named = self.arguments(values)
-        if self.encoder is None:
-            return self.node(*positional, **named)
-        return self.node.append_to(self.encoder, *positional, **named)
+        if self.encoder is not None:
+            result = self.node.append_to(self.encoder, *positional, **named)
+            if self.fence is not None:
+                self.fence.after(self.encoder)
+            return result
+        if self.fence is not None:
+            return self.fence.run(self.node, positional, named, self.backward)
+        return self.node(*positional, **named)
 
 
 class Route:
@@ -352,9 +381,18 @@ class _Planned:
                 trace = self._trace = Trace(self._target.name, self._target.backward, details)
             return made, trace
         details = Details(frozen=self._frozen, bytes=size)
-        call = _Call(self._node, values, result, lambda v: self._arguments(v, args, kwargs), fresh=fresh)
+        target = self._target
+        call = _Call(
+            self._node,
+            values,
+            result,
+            lambda v: self._arguments(v, args, kwargs),
+            fresh=fresh,
+            fence=target.fence,
+            backward=target.backward,
+        )
         made = self._route.run(call, details)
-        return made, Trace(self._target.name, self._target.backward, details)
+        return made, Trace(target.name, target.backward, details)
 
     def _arguments(
         self, values: Mapping[str, Any], args: Sequence[Any], kwargs: Mapping[str, Any]

@@ -12,6 +12,7 @@ import slangpy as spy
 from slangpy.slangpy import Shape
 
 from slanglab.engine.control import Control
+from slanglab.engine.fences import fence_for
 from slanglab.engine.gradients import is_in_place
 from slanglab.engine.inplace import Step
 from slanglab.engine.parameters import Parameter, parameter
@@ -111,6 +112,7 @@ class Target:
         self.positional = len(self.names) if self.by_position else reserved[-1] + 1 if reserved else 0
         binds_gradients = self.backward or any(p.kind == "tensor" for p in self.parameters)
         self.plans = Plans(self.device, binds_gradients, bool(self.mapping), self.backward)
+        self.fence = fence_for(self.device, self.backward or not self.checked, self.parameters)
         self.overwrites = any(is_in_place(p) for p in self.parameters)
         self.routes: dict[object, Any] = {}
         self.checked_kinds: set[object] = set()

@@ -9,6 +9,9 @@ import slangpy as spy
 from plain_slangpy import plain_backward
 
 import slanglab
+from slanglab.device import is_software
+from slanglab.guard import KernelRefusedError
+from slanglab.messages.refusal import KernelError
 from slanglab.text.lint import RULES, doubles, lint
 from slanglab.text.symbols import outline
 
@@ -135,7 +138,12 @@ def test_functions_that_vulkan_has_for_float_alone(device, name):
         "pow": "power",
     }
     right = getattr(np, own.get(name, name))(x, *([0.7] if second else []))
-    found = slanglab.compile(f"double f(double x) {{ return {name}(x{second}); }}").f(x).to_numpy()
+    module = slanglab.compile(f"double f(double x) {{ return {name}(x{second}); }}")
+    try:
+        found = module.f(x).to_numpy()
+    except (KernelError, KernelRefusedError):
+        assert not is_software(device)  # NVIDIA's driver does without, and says so
+        return
     assert not np.allclose(found, right, rtol=1e-12)
 
 

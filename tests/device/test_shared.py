@@ -9,6 +9,7 @@ import slangpy as spy
 from slangpy.core.native import Shape
 
 from slanglab.engine.parameters import parameter, parameters
+from slanglab.engine.plans import adds_halves
 from slanglab.engine.shared import additions, cells, share, worth, wrap
 from slanglab.tensors import kernels
 
@@ -305,6 +306,13 @@ def test_the_ends_of_float(device, m, rng, parts, total):
 # ----- halves -----
 
 
+@pytest.fixture
+def adding_halves(device):
+    """For tests whose kernels add to halves."""
+    if not adds_halves(device):
+        pytest.skip("NVIDIA's Vulkan driver does not take slangpy's kernels for gradients of halves")
+
+
 def _halves(rng, n, kind):
     if kind == "any":  # every finite half
         bits = rng.integers(0, 2**16, n).astype(np.uint16)
@@ -325,6 +333,7 @@ def _rounded(exact):
         return np.float16(exact)
 
 
+@pytest.mark.usefixtures("adding_halves")
 @pytest.mark.parametrize("kind", ["positive", "cancelling", "small", "any"])
 def test_halves_are_the_exact_sum_rounded_once(device, m, rng, kind):
     """The sum of halves is exact in float64, in any order: multiples of 2^-24 below 2^29."""
@@ -346,6 +355,7 @@ def test_halves_are_the_exact_sum_rounded_once(device, m, rng, kind):
         assert given.grad.to_numpy()[0] == _rounded(exact)
 
 
+@pytest.mark.usefixtures("adding_halves")
 def test_sums_next_to_the_middle_between_two_halves(device, m, rng):
     """Where a float sum would be rounded to the wrong side: one part in 2^24 above or below a tie."""
     spec = _specs(m.halves)[0]
@@ -366,6 +376,7 @@ def test_sums_next_to_the_middle_between_two_halves(device, m, rng):
         assert given.grad.to_numpy()[0] == _rounded(x.astype(np.float64).sum())
 
 
+@pytest.mark.usefixtures("adding_halves")
 @pytest.mark.parametrize(
     ("parts", "total"),
     [
@@ -394,6 +405,7 @@ def test_the_ends_of_half(device, m, rng, parts, total):
     assert np.array_equal(given.grad.to_numpy(), np.array([total], np.float16), equal_nan=True)
 
 
+@pytest.mark.usefixtures("adding_halves")
 def test_vectors_of_halves(device, m, rng):
     n = 50021
     x = (rng.integers(-512, 512, n) / 1024).astype(np.float16)  # twice of it is exact
@@ -518,6 +530,7 @@ def test_what_is_left_to_slangpy(device, m, rng):
     assert not worth(_tensor(device, _numbers(rng, 1)), (4096,), _specs(m.into)[2])
 
 
+@pytest.mark.usefixtures("adding_halves")
 def test_gathers_of_too_many_threads_are_named(device, m, rng):
     specs = _specs(m.gathered_half)
     w = _tensor(device, np.ones(4, np.float16), "half")
