@@ -75,9 +75,10 @@ def describe(device: spy.Device) -> str:
 
 def _open(backend: str) -> spy.Device:
     found = on_disk.prepare()
+    cold = found.cold or slang_library.is_new(backend, on_disk.place())
     try:
         device = _open_with(backend, found.modules, found.shaders)
-        if found.cold:
+        if cold:
             with progress.work(_FIRST, stoppable=False, at_once=True):
                 slang_session(device, found.modules).load_module("slangpy")
     finally:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import slangpy as spy
 
-__all__ = ["LibraryChangedError", "LibraryWarning", "include_paths", "mended", "texts"]
+__all__ = ["LibraryChangedError", "LibraryWarning", "include_paths", "is_new", "mended", "texts"]
 
 
 class LibraryChangedError(RuntimeError):
@@ -33,19 +33,16 @@ class LibraryWarning(UserWarning):
 
 
 _INSIDE = """
-    // By the largest index that the shape has, as a bound buffer does by its size.
-    [ForceInline] bool _slanglab_inside(int idx)
+    // The largest index that the shape has: what is behind it is left alone, as behind the end of a bound buffer.
+    [ForceInline] uint _slanglab_last()
     {
         uint last = _offset;
         [ForceUnroll]
         for (int i = 0; i < D; ++i)
-        {
-            if (_shape[i] == 0)
-                return false;
-            last += (_shape[i] - 1) * _strides[i];
-        }
-        return uint(idx) <= last;
+            last += (max(_shape[i], 1) - 1) * _strides[i];
+        return last;
     }
+    [ForceInline] bool _slanglab_inside(int idx) { return uint(idx) <= _slanglab_last(); }
 """
 
 _POINTED = """
@@ -53,7 +50,12 @@ public struct SlangLabPointed{kind}<T, let D : int> : I{kind}Tensor<T, D>
 {{
     public T* _data;
 
-    public T read_buffer(int idx) {{ return _slanglab_inside(idx) ? _data[idx] : T(); }}
+    public T read_buffer(int idx)
+    {{
+        uint last = _slanglab_last();
+        T value = _data[min(uint(idx), last)];
+        return select(uint(idx) <= last, value, T());
+    }}
     {write}
 {inside}
     _SLANGPY_TENSOR_COMMON_FIELDS
@@ -157,6 +159,19 @@ def texts() -> Mapping[str, str]:
     return made
 
 
+def _place(folder: Path) -> Path:
+    text = "\0".join(f"{name}\0{text}" for name, text in sorted(texts().items()))
+    return folder / f"slang-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def is_new(backend: str, folder: Path | None) -> bool:
+    """Tell whether sessions of a backend will import a copy that has not been made yet, so that it is compiled first."""
+    try:
+        return backend == "vulkan" and folder is not None and not _place(folder).is_dir()
+    except LibraryChangedError:
+        return False
+
+
 def mended(folder: Path) -> Path:
     """Return the folder of the copy, made below `folder` where it is not there yet.
 
@@ -166,11 +181,9 @@ def mended(folder: Path) -> Path:
     ------
     OSError, LibraryChangedError
     """
-    made = texts()
-    digest = hashlib.sha256("\0".join(f"{n}\0{t}" for n, t in sorted(made.items())).encode()).hexdigest()
-    place = folder / f"slang-{digest[:16]}"
+    place = _place(folder)
     place.mkdir(mode=0o700, exist_ok=True)
-    for name, text in made.items():
+    for name, text in texts().items():
         path, content = place / name, text.encode()
         try:
             if path.read_bytes() == content:
