@@ -46,6 +46,12 @@ CASES = {
     "derivative-unset": ("f", {"x": X.tolist()}, {"x": 2 * X}, "wrong"),
     "derivative-read": ("f", {"x": X.tolist()}, {"x": 4 * X}, "wrong"),
     "derivative-order": ("f", {"x": X.tolist()}, {"x": 6 * X}, "wrong"),
+    "load-by-vector": (
+        "at",
+        {"i": [0, 1], "j": [1, 0], "s": [[1.0, 2.0], [3.0, 4.0]]},
+        {"s": [[0, 1], [1, 0]]},
+        "wrong",
+    ),
     "cut-off": ("f", {"x": X.tolist(), "y": [2.0, 3.0, 4.0]}, {"x": [2, 3, 4]}, "wrong"),
 }
 

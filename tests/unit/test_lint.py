@@ -353,6 +353,31 @@ def test_orders_of_indices(index, found):
 
 
 @pytest.mark.parametrize(
+    ("kind", "body", "instead"),
+    [
+        ("IDiffTensor<float, 2>", "return t.load(int2(i, 1)) + x;", "return t[int2(i, 1)] + x;"),
+        ("IRWDiffTensor<float, 2>", "return x + t.load(p);", "return x + t[p];"),
+        ("IDiffTensor<float, 1>", "int k[1] = {i}; return t.load(k);", "int k[1] = {i}; return t[k];"),
+        ("IWDiffTensor<float, 2>", "t.store(p, max(x, 1)); return x;", "t[p] = max(x, 1); return x;"),
+        ("IDiffTensor<float, 1>", "return t.load(i);", None),
+        ("IDiffTensor<float, 1>", "return t.load(u);", None),
+        ("IDiffTensor<float, 2>", "return t.load(i, 1);", None),
+        ("IDiffTensor<float, 2>", "return t[p];", None),
+        ("IDiffTensor<float, 2>", "return x * no_diff t.load(p);", None),
+        ("DiffTensor<float, 2>", "return t.load(p);", None),
+        ("ITensor<float, 2>", "return t.load(p);", None),
+    ],
+)
+def test_loads_by_a_vector(kind, body, instead):
+    text = f"float f(no_diff int i, no_diff uint u, no_diff int2 p, float x, {kind} t)\n{{\n{body}\n}}"
+    assert codes(text) == []  # nobody asks for its gradient
+    found = [d for d in lint(outline(f"[Differentiable] {text}"), f"[Differentiable] {text}")]
+    assert [d.code for d in found] == ([] if instead is None else ["load-by-vector"])
+    if instead is not None:
+        assert f"`{instead}`" in found[0].hint
+
+
+@pytest.mark.parametrize(
     ("body", "found"),
     [
         ("return detach(x) * y;", True),
@@ -405,7 +430,8 @@ def test_examples(rule):
 
 
 @pytest.mark.parametrize(
-    "code", ["conditional-access", "loop-condition", "while-condition", "too-few-iterations"]
+    "code",
+    ["conditional-access", "loop-condition", "while-condition", "too-few-iterations", "load-by-vector"],
 )
 def test_the_hint_gives_the_good_text(code):
     rule = next(r for r in RULES if r.code == code)

@@ -29,6 +29,7 @@ RULES: tuple[Rule, ...] = (
     derivatives.DERIVATIVE_UNSET,
     derivatives.DERIVATIVE_READ,
     derivatives.DERIVATIVE_ORDER,
+    tensors.WITHOUT_DERIVATIVE,
     tensors.RACE,
     derivatives.CUT_OFF,
     tensors.INDEX_ORDER,

@@ -1,4 +1,4 @@
-"""Tensors: elements that all threads write at once, and the order of indices."""
+"""Tensors: elements that all threads write at once, methods that lose the gradient, and the order of indices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slanglab.text.lint.bodies import Body
 from slanglab.text.lint.rule import Rule, finding, rewritten
 from slanglab.text.reading import values
 
-__all__ = ["INDEX_ORDER", "RACE", "check"]
+__all__ = ["INDEX_ORDER", "RACE", "WITHOUT_DERIVATIVE", "check"]
 
 RACE = Rule(
     "race",
@@ -42,6 +42,23 @@ float at(int row, int column, Tensor<float, 2> t) { return t[row, column]; }
     "slangpy's manual; shader-slang/slangpy-samples, in a network of dense layers",
 )
 
+WITHOUT_DERIVATIVE = Rule(
+    "load-by-vector",
+    "warning",
+    "an element that is loaded or stored by one vector of indices",
+    "the value is right and its gradient is zero: `load` and `store` by a vector or an array have no derivative in `IDiffTensor`, "
+    "`IWDiffTensor` and `IRWDiffTensor`. A subscript with the same index has one, and so have single indices and the concrete types",
+    """import slangpy;
+[Differentiable]
+float at(no_diff int i, no_diff int j, IDiffTensor<float, 2> s) { return s.load(int2(j, i)); }
+""",
+    """import slangpy;
+[Differentiable]
+float at(no_diff int i, no_diff int j, IDiffTensor<float, 2> s) { return s[int2(j, i)]; }
+""",
+    "found by trying what slangpy's tensors offer",
+)
+
 _WRITES = frozenset(
     ("RWTensor", "WTensor", "IRWTensor", "IWTensor", "RWDiffTensor", "IRWDiffTensor", "RWPrimalTensor")
 )
@@ -53,6 +70,7 @@ def check(body: Body) -> Iterator[Diagnostic]:
     """Find such accesses in one function."""
     yield from _races(body)
     for access in body.accesses:
+        yield from _without_derivative(body, access)
         yield from _order(body, access)
 
 
@@ -99,6 +117,29 @@ def _added(body: Body, operator: str, value: tuple[int, int], target: str) -> st
         return f"-({written or '1'})"
     rest = written.removeprefix(target).lstrip()
     return rest[1:].strip() if rest != written and rest.startswith("+") and target not in rest else None
+
+
+def _without_derivative(body: Body, access: Access) -> Iterator[Diagnostic]:
+    """Find `s.load(int2(j, i))`."""
+    words = body.words
+    if not body.function.differentiable or not access.tensor.dynamic or not access.whole:
+        return
+    if access.method not in ("load", "store") or words.word(access.base[0] - 1) == "no_diff":
+        return
+    dot, opener = access.base[1], access.base[1] + 2
+    closer = words.pair[opener]
+    index_end = access.indices[0][1]
+    edits = [(dot, opener + 1, "[")]
+    if access.method == "load":
+        edits.append((closer, closer + 1, "]"))
+    else:
+        edits += [(index_end, index_end + 1, "] ="), (closer, closer + 1, "")]
+    written = words.source(access.base[0], closer + 1)
+    text = f"the gradient of `{written}` is lost: `{access.method}` by one vector or array of indices has no derivative here"
+    line = rewritten(words, edits, access.base[0])
+    yield finding(
+        WITHOUT_DERIVATIVE, words, access.base[0], closer + 1, text, f"write it as a subscript: `{line}`"
+    )
 
 
 def _order(body: Body, access: Access) -> Iterator[Diagnostic]:
