@@ -54,7 +54,9 @@ public struct SlangLabPointed{kind}<T, let D : int> : I{kind}Tensor<T, D>
     {{
         uint last = _slanglab_last();
         T value = _data[min(uint(idx), last)];
-        return select(uint(idx) <= last, value, T());
+        if (uint(idx) > last)  // no `select`: of arrays it ends the compiler
+            value = T();
+        return value;
     }}
     {write}
 {inside}

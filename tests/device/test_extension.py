@@ -12,7 +12,7 @@ import slangpy as spy
 from IPython.core.interactiveshell import InteractiveShell
 
 import slanglab
-from slanglab.device import describe
+from slanglab.device import describe, is_software
 
 F = "float f(float x) { return x + 1; }"
 
@@ -409,8 +409,9 @@ def test_a_kernel_built_without_gradients_does_not_serve_a_call_with_them(shell)
 def test_reset_opens_the_device_again_and_keeps_the_cells(device):
     from test_cases import run_python
 
-    # A closed CUDA device keeps some 280 MB each time (seen on an H100); what is left of its context is not ours to free.
-    limit = 400 if device.info.type == spy.DeviceType.cuda else 20
+    # A closed CUDA device keeps some 280 MB each time (seen on an H100), one of NVIDIA's for Vulkan 21 (on an H200); what is left of
+    # its context is not ours to free.
+    limit = 400 if device.info.type == spy.DeviceType.cuda else 20 if is_software(device) else 40
 
     done = run_python(
         """
