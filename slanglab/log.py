@@ -23,6 +23,8 @@ __all__ = ["LogCapture", "Record"]
 _KEPT = 1000  # records; a program that logs in a loop must not fill the memory
 _LARGEST = 4 * 1024 * 1024  # bytes of the file before another one is begun
 _START = re.compile(r"^\[(DEBUG|INFO|WARN|ERROR|FATAL)\] ", re.MULTILINE)
+_RETRIED = re.compile(r"\(rhi\) layer: Total push constant size \(\d+\) exceeds the maximum allowed")
+"""What slangpy logs of arguments that do not fit among the push constants; it takes a buffer for them then."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,8 @@ class LogCapture:
         if text:
             parts = _START.split(text)
             for level, message in zip(parts[1::2], parts[2::2], strict=True):
-                self._records.append(Record(level.lower(), message.removesuffix("\n")))
+                if not _RETRIED.match(message):
+                    self._records.append(Record(level.lower(), message.removesuffix("\n")))
             del self._records[:-_KEPT]
         if self._file.tell() > _LARGEST:
             self._end()

@@ -19,11 +19,12 @@ from types import TracebackType
 from typing import Any
 
 import slangpy as spy
-from slangpy.core import dispatchdata
+from slangpy.core import calldata, dispatchdata
 from slangpy.core.function import FunctionNode, PipelineType
 from slangpy.core.native import CallMode
 
 from slanglab import guard
+from slanglab.engine.entry_size import PUSHED, pushed
 from slanglab.guard import CompileInterrupted, Kernel, Pending, Texts
 
 __all__ = ["Guarded", "count_kernel", "install", "seconds", "uninstall"]
@@ -32,6 +33,7 @@ _make_call = FunctionNode.generate_call_data
 _make_backward = FunctionNode.generate_bwds_call_data
 _make_dispatch = dispatchdata.DispatchData.__init__
 _load_module = spy.SlangSession.load_module_from_source
+_estimate_size = calldata.estimate_entrypoint_arguments_size
 _CALL = "compute_main"
 _VERSION = re.compile(r"__v\d+[a-z]*$")
 _here = threading.local()
@@ -113,6 +115,12 @@ class _Build(Guarded):
         """The module of the function."""
         return self._about.module
 
+    def fits(self, call: Any, axes: int) -> bool:
+        """Tell whether a kernel's arguments fit among the push constants, which Vulkan has few of."""
+        if self.module.device.info.type != spy.DeviceType.vulkan:
+            return True
+        return pushed(call.values(), axes, self._about.call_mode != CallMode.prim) <= PUSHED
+
     def loading(self, name: str, source: str) -> None:
         """Take the text of a module that slangpy loads."""
         entry = f"{self._about.name}_entrypoint"
@@ -171,11 +179,20 @@ def _dispatch(self: Any, func: Any, **kwargs: Any) -> None:
         _make_dispatch(self, func, **kwargs)
 
 
+def _estimate(call: Any, axes: int) -> int:
+    build: _Build | None = getattr(_here, "build", None)
+    own = int(_estimate_size(call, axes))
+    if build is None or build.fits(call, axes):
+        return own
+    return 1 << 20  # more than any device takes
+
+
 _PLACES: tuple[tuple[Any, str, Callable[..., Any], Callable[..., Any]], ...] = (
     (FunctionNode, "generate_call_data", _call, _make_call),
     (FunctionNode, "generate_bwds_call_data", _backward, _make_backward),
     (dispatchdata.DispatchData, "__init__", _dispatch, _make_dispatch),
     (spy.SlangSession, "load_module_from_source", _load, _load_module),
+    (calldata, "estimate_entrypoint_arguments_size", _estimate, _estimate_size),
 )
 
 

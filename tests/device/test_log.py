@@ -20,6 +20,15 @@ def test_records_keep_their_level_and_lines(device):
     assert log.take() == [Record("warn", "again")]
 
 
+def test_what_slangpy_does_another_way_is_not_told(device):
+    log = slanglab.current().log
+    log.install()
+    log.take()
+    spy.Logger.get().error("(rhi) layer: Total push constant size (264) exceeds the maximum allowed (256).")
+    spy.Logger.get().error("(rhi) layer: something else")
+    assert log.take() == [Record("error", "(rhi) layer: something else")]
+
+
 def test_no_output_of_the_logger_is_python(device):
     """One in Python deadlocks: a driver thread that logs waits for the GIL with the logger's lock in hand."""
     log = slanglab.current().log

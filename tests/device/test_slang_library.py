@@ -124,6 +124,30 @@ def test_elements_of_every_kind(device, rng, element):
     np.testing.assert_array_equal(s.grad.to_numpy(), expected)
 
 
+@pytest.mark.parametrize("count", [1, 3, 4, 5, 9, 20])
+def test_arguments_that_fit_among_push_constants_and_others(device, rng, count, capfd):
+    log = slanglab.current().log
+    log.install()
+    names = [f"a{k}" for k in range(count)]
+    module = slanglab.compile(
+        f"[Differentiable] float f({', '.join(f'float {n}' for n in names)}) {{ return {' * '.join(names)}; }}"
+    )
+    values = rng.uniform(0.5, 1.5, (count, 3))
+    tensors = [slanglab.tensor(v, grad=True) for v in values]
+    result = module.f(*tensors, _result="tensor").with_grads()
+    slanglab.assign(result.grad, np.ones(3))
+    for _ in range(2):
+        module.f.bwds(*tensors, _result=result)
+    for value, tensor in zip(values, tensors, strict=True):
+        np.testing.assert_allclose(tensor.grad.to_numpy(), 2 * values.prod(axis=0) / value, rtol=1e-5)
+    if device.info.type == spy.DeviceType.vulkan and device.info.limits.max_entry_point_uniform_size <= 256:
+        code = module.f.bwds.debug_build_call_data(*tensors, _result=result).code
+        # Address 8, shape, strides and offset 4 each: 24, twice for each tensor; 28 for the call.
+        assert ("ParameterBlock<CallData>" in code) == (48 * (count + 1) + 28 > 256)
+    assert "push constant" not in capfd.readouterr().err
+    assert not [r for r in log.take() if "push constant" in r.text]
+
+
 # ----- the kernels themselves -----
 
 
