@@ -21,6 +21,9 @@ _ONE_WAY = (spy.Tensor, bool, int, float, np.generic, type(spy.grid((1,))), type
 """Arguments of which slangpy brings nothing back when a call has run."""
 
 
+_POINTED = ("DiffTensor<", "AtomicTensor<")
+
+
 class Fence:
     """A barrier on a device: what was written before it, all that comes after it sees.
 
@@ -82,9 +85,9 @@ def fence_for(device: spy.Device, backward: bool, parameters: Iterable[Parameter
 
 
 def _may_be_pointed(parameter: Parameter) -> bool:
-    """Tell whether a forward kernel may take a parameter as a tensor with gradients; of `IDiffTensor` it takes the values alone."""
+    """Tell whether a forward kernel may reach a parameter by its address; of `IDiffTensor` it takes the values alone, which are bound."""
     if parameter.kind == "struct":
         return any(_may_be_pointed(p) for p in parameter.fields.values())
     if parameter.kind == "tensor":
-        return "DiffTensor<" in parameter.type and not parameter.type.startswith("I")
+        return not parameter.type.startswith("I") and any(t in parameter.type for t in _POINTED)
     return parameter.kind == "other"

@@ -16,7 +16,6 @@ import slangpy as spy
 
 from slanglab import waiting
 from slanglab.engine import callshape, groups, shared, straight
-from slanglab.engine.fences import Fence
 from slanglab.engine.parameters import Parameter, parameter
 from slanglab.engine.plans import Plan, adds_halves
 from slanglab.engine.prepare import Prepared
@@ -48,6 +47,7 @@ def go(
     elif target.plans.is_large((*values.values(), result)):
         route = _route(target, ready)
         call = _Call(
+            target,
             ready.node,
             values,
             result,
@@ -55,23 +55,11 @@ def go(
             ready.this,
             encoder,
             fresh,
-            target.fence,
-            target.backward,
         )
         return route.run(call, details)
     else:
         details.reason = _SMALL
-    alone = _Call(
-        ready.node,
-        values,
-        result,
-        lambda _: ready.arguments(target),
-        None,
-        encoder,
-        fresh,
-        target.fence,
-        target.backward,
-    )
+    alone = _Call(target, ready.node, values, result, lambda _: ready.arguments(target), None, encoder, fresh)
     return alone.submit(values)
 
 
@@ -106,6 +94,7 @@ class _Call:
 
     Attributes
     ----------
+    target : Target
     node : slangpy.FunctionNode
         What to call.
     values : dict of str to object
@@ -120,11 +109,9 @@ class _Call:
         What to append the call to.
     fresh : sequence of slangpy.Tensor
         Gradients that hold anything yet: all that the call writes, or none.
-    fence : Fence or None
-        What goes after slangpy's kernel.
-    backward : bool
     """
 
+    target: Target
     node: Any
     values: Mapping[str, Any]
     result: Any
@@ -132,21 +119,20 @@ class _Call:
     this: Any = None
     encoder: Any = None
     fresh: Sequence[Any] = ()
-    fence: Fence | None = None
-    backward: bool = False
 
     def submit(self, values: Mapping[str, Any]) -> Any:
         """Hand the call to slangpy with some values in the place of its own; its kernels add to gradients, which start at zero."""
         for gradient in self.fresh:
             gradient.clear(self.encoder)
         positional, named = self.arguments(values)
+        fence = self.target.fence
         if self.encoder is not None:
             result = self.node.append_to(self.encoder, *positional, **named)
-            if self.fence is not None:
-                self.fence.after(self.encoder)
+            if fence is not None:
+                fence.after(self.encoder)
             return result
-        if self.fence is not None:
-            return self.fence.run(self.node, positional, named, self.backward)
+        if fence is not None:
+            return fence.run(self.node, positional, named, self.target.backward)
         return self.node(*positional, **named)
 
 
@@ -383,13 +369,7 @@ class _Planned:
         details = Details(frozen=self._frozen, bytes=size)
         target = self._target
         call = _Call(
-            self._node,
-            values,
-            result,
-            lambda v: self._arguments(v, args, kwargs),
-            fresh=fresh,
-            fence=target.fence,
-            backward=target.backward,
+            target, self._node, values, result, lambda v: self._arguments(v, args, kwargs), fresh=fresh
         )
         made = self._route.run(call, details)
         return made, Trace(target.name, target.backward, details)

@@ -26,7 +26,7 @@ TEXT = """import "slangpy";
 float again(IDiffTensor<float, 1> s, no_diff int k) { return s[k]; }
 [Differentiable] void put(IWDiffTensor<float, 1> o, no_diff int k, float v) { o[k] = v; }
 [Differentiable] void move(IRWDiffTensor<float, 1> o, no_diff int k, float v) { o[k] = v; }
-struct Line { DiffTensor<float, 1> s; };
+void count(int i, AtomicTensor<float, 1> t) { t.add(0, 1.0); }
 """
 HEAD = "[Differentiable] float f(no_diff int i, no_diff int m, {kind}<float, 1> s) {{ float a = 0;\n"
 BY_INTERFACE, BY_STRUCT = HEAD.format(kind="IDiffTensor"), HEAD.format(kind="DiffTensor")
@@ -294,6 +294,10 @@ def test_a_barrier_follows_calls_of_other_kinds(device, fenced, rng):
     found = module.f(i, M, st, _result="numpy")
     np.testing.assert_allclose(found, np.where(i < M, s**2, 0), rtol=1e-5)
     assert fenced.count == 1  # its parameter is the tensor with its gradient, forward too
+    counter = slanglab.zeros(1)
+    module.count(i, counter)
+    assert fenced.count == 2  # an `AtomicTensor` is reached by its address too
+    assert counter.to_numpy()[0] == 9
     n = max(1 << 18, least(device))
     large = rng.normal(size=n)
     xt, rt = slanglab.tensor(large, grad=True), slanglab.zeros(n, grad=True)
