@@ -3,10 +3,11 @@
 Where control flow decides what a backward pass does, Slang's compiler keeps the tensors of a function in variables of its own. On Vulkan
 a tensor's memory is a bound buffer, and a variable that holds one is not valid SPIR-V. No driver says so. Mesa's do what was meant; on
 NVIDIA's (580, H200) every read and addition through it goes to element 0: the gradient of `if (i < n) a = at(s, i);` is all in `s[0]`.
-An address may be held in a variable. So on Vulkan cells import a copy of the library whose gradients are reached by their address, as
-they are on CUDA. Values stay bound: their barriers are what orders one call after another.
+An address may be held in a variable. So on Vulkan cells import a copy of the library whose tensors with gradients, and those that are
+added to, are reached by their address, as all are on CUDA. Other tensors stay bound.
 
-A bound buffer drops what is added behind its end; an address would write over something else, so the copy asks first.
+A bound buffer drops what is added behind its end; an address would write over something else, so the copy asks first. What is bound is
+ordered by slang-rhi's barriers; what goes by addresses gets one from `slanglab.engine.fences`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import slangpy as spy
 
@@ -31,6 +33,9 @@ class LibraryChangedError(RuntimeError):
 class LibraryWarning(UserWarning):
     """Cells import slangpy's own library where they should import the copy."""
 
+
+_told: dict[Any, Any] = {}
+"""For `warnings`, which keeps here what it has said: every Slang session asks for the library."""
 
 _INSIDE = """
     // The largest index that the shape has: what is behind it is left alone, as behind the end of a bound buffer.
@@ -193,9 +198,13 @@ def mended(folder: Path) -> Path:
         except OSError:
             pass
         handle, temporary = tempfile.mkstemp(prefix=f"{name}-", dir=place)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(temporary, path)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            os.replace(temporary, path)
+        except OSError:
+            Path(temporary).unlink(missing_ok=True)
+            raise
     return place
 
 
@@ -223,5 +232,6 @@ def include_paths(backend: str, folder: Path | None) -> list[Path]:
             LibraryWarning,
             "slanglab",
             0,
+            registry=_told,
         )
         return [usual]

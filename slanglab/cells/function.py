@@ -253,7 +253,7 @@ class SlangFunction(spy.Function):  # type: ignore[misc]
         fence = fence_for(target.device, True, ())
         target.node.dispatch(thread_count, vars or {}, **kwargs)
         if fence is not None:
-            fence.after()
+            fence.after(kwargs.get("command_encoder"))
 
     def debug_build_call_data(self, /, *args: Any, **kwargs: Any) -> Any:
         """Return what slangpy would dispatch for these arguments; its `code` is the text of the kernel."""

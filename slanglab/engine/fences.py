@@ -20,8 +20,8 @@ __all__ = ["Fence", "fence_for", "one_way"]
 _ONE_WAY = (spy.Tensor, bool, int, float, np.generic, type(spy.grid((1,))), type(spy.call_id()))
 """Arguments of which slangpy brings nothing back when a call has run."""
 
-
 _POINTED = ("DiffTensor<", "AtomicTensor<")
+"""How the types begin whose tensors are reached by their address."""
 
 
 class Fence:
@@ -39,10 +39,10 @@ class Fence:
 
     def after(self, encoder: Any = None) -> None:
         """Put the barrier behind what an encoder holds, or behind all that was submitted."""
-        own = self.begin() if encoder is None else encoder
-        own.global_barrier()
         if encoder is None:
-            self._device.submit_command_buffer(own.finish())
+            self.end(self.begin())
+        else:
+            encoder.global_barrier()
 
     def begin(self) -> Any:
         """Return an encoder for a call."""

@@ -162,12 +162,13 @@ def _kernel_of(
     is known: calling that spares a tenth of the time. `.set` and `.cuda_stream` give options of each call, and a result by its name is
     another node's; there the node is called.
     """
+    alone = node.append_to if append else node
     if any(isinstance(v, (str, type)) for v in kwargs.values()):
-        return (node.append_to if append else node), None
+        return alone, None
     options = NativeCallRuntimeOptions()
     node.gather_runtime_options(options)
     if options.uniforms or options.cuda_stream.value:
-        return (node.append_to if append else node), None
+        return alone, None
     data = node.debug_build_call_data(*args, **kwargs)
     return (data.append_to if append else data.call), options
 

@@ -6,6 +6,7 @@ from shell import Shell
 from tensor_checks import LEAST, flushes
 
 import slanglab
+from slanglab.engine.plans import adds_halves
 from slanglab.memory import give_back
 from slanglab.optim import clipping, steps
 
@@ -48,6 +49,13 @@ def shell(device):
     shell = Shell()
     yield shell
     shell.close()
+
+
+@pytest.fixture
+def adding_halves(device):
+    """For tests in which slangpy's kernels add to halves."""
+    if not adds_halves(device):
+        pytest.skip("NVIDIA's Vulkan driver does not take slangpy's kernels for gradients of halves")
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import slangpy as spy
 from numpy.typing import NDArray
 
 import slanglab
-from slanglab.engine.plans import adds_halves
 from slanglab.errors import CallError
 
 SOURCE = """
@@ -99,9 +98,8 @@ def test_one_value_for_all(device: Any, m: Any, rng: np.random.Generator) -> Non
     assert abs(got(shared.grad_out, (3,))[0] - exact.sum(0)).max() < 2e-3 * np.abs(exact).sum()
 
 
+@pytest.mark.usefixtures("adding_halves")
 def test_views_and_fields(device: Any, m: Any, rng: np.random.Generator) -> None:
-    if not adds_halves(device):
-        pytest.skip("this driver does not take slangpy's kernels for gradients of halves")
     x, seeds = halves(rng, 12, 3), halves(rng, 6, 3)
     t = spy.Tensor.empty(device, (12,), "half3").with_grads()
     result = spy.Tensor.empty(device, (6,), "half3").with_grads()
@@ -124,11 +122,10 @@ def test_views_and_fields(device: Any, m: Any, rng: np.random.Generator) -> None
     np.testing.assert_allclose(time.grad_out.to_numpy(), wide.prod(1), rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.usefixtures("adding_halves")
 def test_a_tensor_parameter_is_refused_where_it_would_be_wrong(
     device: Any, m: Any, rng: np.random.Generator
 ) -> None:
-    if not adds_halves(device):
-        pytest.skip("this driver does not take slangpy's kernels for gradients of halves")
     x = halves(rng, 4, 3)
     t = spy.Tensor.empty(device, (4,), "half3").with_grads()
     put(t, x)
@@ -144,10 +141,9 @@ def test_a_tensor_parameter_is_refused_where_it_would_be_wrong(
     np.testing.assert_allclose(got(t.grad_out, (3,)), exact, rtol=2e-3, atol=1e-3)
 
 
+@pytest.mark.usefixtures("adding_halves")
 def test_scalars_with_gaps_between_every_three(device: Any, m: Any, rng: np.random.Generator) -> None:
     """What such a tensor goes as, on a device that has none: nothing is added to the gaps."""
-    if not adds_halves(device):
-        pytest.skip("this driver does not take slangpy's kernels for gradients of halves")
     x, seeds = halves(rng, 50, 4), halves(rng, 50, 3)
     whole, gradient = (spy.Tensor.empty(device, (50, 4), "half") for _ in range(2))
     whole.storage.copy_from_numpy(x.view(np.uint8).reshape(-1))

@@ -6,7 +6,7 @@ import slangpy as spy
 
 import slanglab
 from slanglab.engine.dispatch import GradientWarning
-from slanglab.engine.plans import adds_halves, least
+from slanglab.engine.plans import least
 from slanglab.errors import ArgumentError, CallError
 
 SOURCE = """
@@ -333,9 +333,8 @@ def test_calls_that_are_appended_are_summed_as_well(m, device, rng):
     np.testing.assert_allclose(grad(a), [3 * values.astype(np.float64).sum()], rtol=1e-6)
 
 
+@pytest.mark.usefixtures("adding_halves")
 def test_a_half_that_takes_too_many_additions_is_named(large, device):
-    if not adds_halves(device):
-        pytest.skip("this driver does not take slangpy's kernels for gradients of halves")
     module = slanglab.compile(
         "import slangpy;\n[Differentiable] half g(int i, IDiffTensor<half, 1> w, half x) { return w[i % 4] * x; }",
         "halves",

@@ -2,16 +2,23 @@
 
 import threading
 
+import pytest
 import slangpy as spy
 
 import slanglab
 from slanglab.log import LogCapture, Record
 
 
-def test_records_keep_their_level_and_lines(device):
+@pytest.fixture
+def log(device):
+    """The lab's, with nothing in it yet."""
     log = slanglab.current().log
     log.install()
     log.take()
+    return log
+
+
+def test_records_keep_their_level_and_lines(log):
     spy.Logger.get().warn("one\ntwo")
     spy.Logger.get().error("three")
     assert log.take() == [Record("warn", "one\ntwo"), Record("error", "three")]
@@ -20,10 +27,7 @@ def test_records_keep_their_level_and_lines(device):
     assert log.take() == [Record("warn", "again")]
 
 
-def test_what_slangpy_does_another_way_is_not_told(device):
-    log = slanglab.current().log
-    log.install()
-    log.take()
+def test_what_slangpy_does_another_way_is_not_told(log):
     spy.Logger.get().error("(rhi) layer: Total push constant size (264) exceeds the maximum allowed (256).")
     spy.Logger.get().error("(rhi) layer: something else")
     assert log.take() == [Record("error", "(rhi) layer: something else")]

@@ -9,7 +9,6 @@ import slangpy as spy
 from slangpy.core.native import Shape
 
 from slanglab.engine.parameters import parameter, parameters
-from slanglab.engine.plans import adds_halves
 from slanglab.engine.shared import additions, cells, share, worth, wrap
 from slanglab.tensors import kernels
 
@@ -304,13 +303,6 @@ def test_the_ends_of_float(device, m, rng, parts, total):
 
 
 # ----- halves -----
-
-
-@pytest.fixture
-def adding_halves(device):
-    """For tests whose kernels add to halves."""
-    if not adds_halves(device):
-        pytest.skip("NVIDIA's Vulkan driver does not take slangpy's kernels for gradients of halves")
 
 
 def _halves(rng, n, kind):

@@ -371,7 +371,7 @@ def test_orders_of_indices(index, found):
 def test_loads_by_a_vector(kind, body, instead):
     text = f"float f(no_diff int i, no_diff uint u, no_diff int2 p, float x, {kind} t)\n{{\n{body}\n}}"
     assert codes(text) == []  # nobody asks for its gradient
-    found = [d for d in lint(outline(f"[Differentiable] {text}"), f"[Differentiable] {text}")]
+    found = lint(outline(f"[Differentiable] {text}"), f"[Differentiable] {text}")
     assert [d.code for d in found] == ([] if instead is None else ["load-by-vector"])
     if instead is not None:
         assert f"`{instead}`" in found[0].hint
