@@ -111,6 +111,7 @@ def _made(backend: str, modules: Path | None, shaders: Path | None, **shared: An
         compiler_options={"include_paths": slang_library.include_paths(backend, on_disk.place())},
         module_cache_path=modules,
         shader_cache_path=shaders,
+        shader_cache_size=on_disk.SHADERS_SIZE,
         **shared,
     )
     contexts.opened(device)

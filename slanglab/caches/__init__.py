@@ -3,6 +3,10 @@
 Whatever is wrong with them ends here, before slangpy opens them: a folder that is not the user's, a full or read-only disk, files cut
 off, changed or left unfinished. What is broken is made anew, what cannot be used is done without, and one warning says so.
 
+The cache of kernels is made anew as well when it is full and nobody else has it, without a word. slangpy makes room by itself, kernel by
+kernel, but what it frees lies in pieces in which larger kernels find no place (LMDB wants theirs in one), and "least recently used" goes
+by the time since the machine was started, so that after a restart the newest kernels go first.
+
 `prepare` is called before a device is opened, `settle` when it is open. In between the first process on a machine has the caches alone,
 so that a second notebook waits for the first set-up instead of repeating it.
 """
@@ -22,16 +26,32 @@ from time import sleep
 
 from slanglab import paths, progress
 from slanglab.caches import folders, seals
+from slanglab.caches.lmdb import BrokenDatabaseError, Database
 from slanglab.caches.seals import Seal
 
-__all__ = ["CacheWarning", "Caches", "current", "heard", "place", "prepare", "report", "settle", "usual"]
+__all__ = [
+    "SHADERS_SIZE",
+    "CacheWarning",
+    "Caches",
+    "current",
+    "heard",
+    "place",
+    "prepare",
+    "report",
+    "settle",
+    "usual",
+]
 
+SHADERS_SIZE = 256 << 20
+"""Bytes that the cache of kernels may take, on disk and of addresses; thousands of kernels, one of which has 10 to 100 kB."""
+_FULL = 0.8  # of it: where slangpy begins to throw kernels out
 _LONGEST_WAIT = 20.0  # seconds for another process to set the caches up
 _SEAL = "seal"
 _ABOUT_A_CACHE = re.compile(
     r"Failed to (?:write to cache|read from cache|write cached slang module|rename cached slang module"
     r"|delete cache|open cache)[^\n]*"
 )
+_MAP_FULL = "MDB_MAP_FULL"
 
 
 class CacheWarning(UserWarning):
@@ -66,8 +86,8 @@ class _Place:
         self.seal = Seal()
         self.found = Caches(None, None)
         self.notes: list[str] = []
-        self.failing = False
-        """Whether slangpy said that it could not use them."""
+        self.failing = self.crowded = False
+        """Whether slangpy said that it could not use them, or found no place for a kernel."""
         self._choose(usual())
 
     def _choose(self, wanted: Path) -> None:
@@ -146,8 +166,8 @@ class _Place:
     def _check_shaders(self, shaders: Path, fresh: bool) -> bool:
         database = shaders / "rhi"
         file = database / "data.mdb"
-        if fresh and file.exists():
-            reason = ""  # of an earlier version of SlangLab, or the seal was lost: nothing is known of it
+        if (fresh and file.exists()) or (self._may_empty() and _filled(file)):
+            reason = ""  # of an earlier version of SlangLab, or the seal was lost: nothing is known of it; or nothing is wrong
         elif not (reason := seals.broken_shaders(shaders, self.seal)):
             return True
         aside = shaders / f"rhi.broken-{os.getpid()}"
@@ -163,6 +183,10 @@ class _Place:
             self.note(f"the cache of kernels was broken ({reason}), and is made anew")
         return True
 
+    def _may_empty(self) -> bool:
+        """Tell whether nobody has the cache of kernels open: no other process, and no device of this one."""
+        return self.lock is not None and self.lock.alone and self.found.shaders is None
+
     def finish(self) -> None:
         """Seal the caches as they are, and let others use them."""
         if self.folder is None:
@@ -173,6 +197,15 @@ class _Place:
                 self.seal = sealed
         if self.lock is not None and self.lock.alone:
             self.lock.share()
+
+
+def _filled(file: Path) -> bool:
+    """Tell whether slangpy has begun to throw kernels out of its cache, or is about to."""
+    try:
+        with Database(file) as database:
+            return database.reach() >= _FULL * SHADERS_SIZE
+    except (OSError, BrokenDatabaseError):
+        return False  # there is none, or it is looked into below
 
 
 _lock = threading.RLock()
@@ -231,13 +264,23 @@ def settle() -> None:
 def heard(message: str) -> bool:
     """Tell whether a message that slangpy logged is about a cache it could not use; the first is a warning, the others are the same.
 
-    slangpy says so for each kernel: on a disk that is full by now, at every first call.
+    slangpy says so for each kernel: on a disk that is full by now, at every first call. That a kernel found no place among others is no
+    warning, as nothing is lost but the time to compile it again and nothing is to be done; `report` has it.
     """
     found = _ABOUT_A_CACHE.search(message)
     if found is None:
         return False
     with _lock:
-        if _place is not None and not _place.failing:
+        if _place is None:
+            return True
+        if _MAP_FULL in found[0]:
+            if not _place.crowded:
+                _place.crowded = True
+                _place.notes.append(
+                    "the cache of kernels is full, and large ones are not kept any more; it is made anew by the next notebook that has "
+                    "it alone"
+                )
+        elif not _place.failing:
             _place.failing = True
             why = found[0].rpartition(": ")[2].strip()
             _place.note(

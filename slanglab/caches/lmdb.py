@@ -113,6 +113,19 @@ class Database:
             raise BrokenDatabaseError("it is shorter than its pages")
         return found
 
+    def reach(self) -> int:
+        """Return how many bytes of the file LMDB has come to use, those that are free again among them; 0 for an empty file.
+
+        Raises
+        ------
+        BrokenDatabaseError
+            When it is no database.
+        """
+        if self._size == 0:
+            return 0
+        state = self._meta()
+        return (state.last + 1) * state.page
+
     def walk(self) -> dict[str, list[Entry]]:
         """Follow every page that LMDB would follow.
 

@@ -209,13 +209,58 @@ def test_the_first_message_about_a_cache_is_a_warning_and_the_rest_are_silent(tm
     caches.prepare()
     caches.settle()
     said = 'Failed to write to cache in "/x/rhi": Failed to commit transaction (No space left on device)'
+    full = 'Failed to write to cache in "/x/rhi": Failed to write data (MDB_MAP_FULL: Environment mapsize limit reached)'
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert caches.heard(full)
+        assert caches.heard(full)
+    assert ["is full" in note for note in caches.report()] == [True]
     with pytest.warns(caches.CacheWarning, match="No space left on device"):
         assert caches.heard(said)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert caches.heard(said)
         assert not caches.heard("warning: variable is never read")
-    assert len(caches.report()) == 1
+    assert len(caches.report()) == 2
+
+
+def test_a_full_cache_of_kernels_is_made_anew_by_who_has_it_alone(tmp_path, rng, monkeypatch):
+    monkeypatch.setenv("SLANGLAB_CACHE", str(tmp_path))
+    monkeypatch.setattr(caches, "_place", None)
+    file = caches.usual() / "shaders" / "rhi" / "data.mdb"
+    content, _ = database(rng)
+
+    def prepared(size, other=False):
+        monkeypatch.setattr(caches, "SHADERS_SIZE", size)
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        caches.usual().chmod(0o700)
+        file.write_bytes(content)
+        shaders = file.parent.parent
+        seals.save(seals.make(caches.usual() / "modules", shaders, seals.Seal()), caches.usual() / "seal")
+        beside = folders.InUse(caches.usual() / "in-use") if other else None
+        assert beside is None or beside.share()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert caches.prepare().shaders == shaders
+        caches.settle()
+        if beside is not None:
+            beside.close()
+        return file.exists()
+
+    (tmp_path / "data.mdb").write_bytes(content)
+    with Database(tmp_path / "data.mdb") as opened:
+        reach = opened.reach()
+    assert reach == len(content) - len(content) % PAGE
+    assert prepared(reach * 2)
+    # A device of this process may have it open now, and LMDB would go on with what was set aside.
+    assert prepared(reach)
+    caches._place.lock.close()
+    monkeypatch.setattr(caches, "_place", None)
+    assert prepared(reach, other=True)
+    caches._place.lock.close()
+    monkeypatch.setattr(caches, "_place", None)
+    assert not prepared(reach)
+    caches._place.lock.close()
 
 
 def test_the_doctor_looks_without_touching(tmp_path, rng):
