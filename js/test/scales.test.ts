@@ -94,6 +94,15 @@ test("a logarithm between any two numbers", () => {
   }
 });
 
+test("numbers as large and as small as there are", () => {
+  const [most, least] = [Number.MAX_VALUE, Number.MIN_VALUE];
+  assert.ok(Math.abs(interpolate([0, 1], [-most, most], 0.75) / most - 0.5) < 1e-15);
+  assert.equal(interpolate([0, 0, 1], [most, most, most], 0), most);
+  const scale = symlogBetween(least, most, least);
+  for (const x of [least, 1, 1e100, most]) assert.ok(Number.isFinite(scale.to(x)), `${x}`);
+  assert.ok(scale.to(1) < scale.to(1e100) && Math.abs(scale.to(most) - 1) < 1e-12);
+});
+
 test("choices that were kept are read with care", () => {
   const good = { scale: "rank", range: "99", lo: -1, hi: 1 };
   assert.deepEqual(readChoice(good, true), good);

@@ -157,11 +157,23 @@ def test_reduced_axes_and_the_table(view):
     expect(large.locator('.vt td[data-row="999"][data-col="599"] span')).to_have_text("599999")
 
 
+# The buttons that stand out of an inspector as wide as that; "" is as wide as the page lets it be.
+CUT = """(el, width) => {
+  el.style.width = width;
+  const {left, right} = el.getBoundingClientRect();
+  const out = r => r.left < left - 0.5 || r.right > right + 0.5;
+  const seen = [...el.querySelectorAll(".tools button")].filter(b => b.getClientRects().length);
+  return seen.filter(b => out(b.getBoundingClientRect())).map(b => b.outerHTML);
+}"""
+
+
 def test_a_copy_is_compared_and_the_view_follows(view):
     notebook, inspector = view
     before = colours(notebook, inspector, 0)
     press(inspector, "pin", ".tools")
     expect(inspector.locator(".comparison")).to_be_visible()
+    for width in ("420px", "190px", ""):
+        assert inspector.evaluate(CUT, width) == [], width
     # No call of refresh: the write is enough.
     evaluate(notebook, "t.copy_from_numpy(np.where(np.arange(5) == 2, value + 3, value).astype(np.float32))")
     eventually(notebook, lambda: colours(notebook, inspector, 0) != before, "the view did not follow")

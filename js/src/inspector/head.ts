@@ -47,10 +47,9 @@ function toolbar(store: Store, tools: Tools): HTMLElement {
   const picture = info.form === "line" ? "line" : "picture";
   const views = segments("view", [picture, "table"], (name) => tools.setTable(name === "table"));
   views.show(tools.table ? "table" : picture);
-  return h(
+  const buttons = h(
     "span",
-    { class: "tools" },
-    info.compared ? comparison(info.name || "tensor", info.compared, info.what, tools) : null,
+    { class: "buttons" },
     views.el,
     info.form === "picture" && !tools.table
       ? iconButton("whole", "whole slice", "Show the whole slice (0)", () => tools.whole())
@@ -62,6 +61,8 @@ function toolbar(store: Store, tools: Tools): HTMLElement {
     iconButton("pin", "pin", "Keep a copy to compare with (P)", () => tools.pin()),
     saveMenu((format) => tools.save(format)),
   );
+  const compared = info.compared ? comparison(info.name || "tensor", info.compared, info.what, tools) : null;
+  return h("span", { class: "tools" }, compared, buttons);
 }
 
 function overlay(store: Store, tools: Tools): HTMLElement {

@@ -76,15 +76,17 @@ export function symlogBetween(
   threshold = Math.max(Math.abs(lo), Math.abs(hi)) * 0.01,
 ): Scale {
   if (!(hi > lo) || !(threshold > 0)) return linear(lo, hi);
-  const bottom = Math.asinh(lo / threshold);
-  const span = Math.asinh(hi / threshold) - bottom;
+  // No more decades than a double has on one side of 1.
+  const unit = Math.max(threshold, Math.max(Math.abs(lo), Math.abs(hi)) * 1e-300);
+  const bottom = Math.asinh(lo / unit);
+  const span = Math.asinh(hi / unit) - bottom;
   return {
     kind: "symlog",
     lo,
     hi,
-    threshold,
-    to: (x) => (Math.asinh(x / threshold) - bottom) / span,
-    from: (t) => threshold * Math.sinh(bottom + t * span),
+    threshold: unit,
+    to: (x) => (Math.asinh(x / unit) - bottom) / span,
+    from: (t) => unit * Math.sinh(bottom + t * span),
   };
 }
 
@@ -112,10 +114,12 @@ export function interpolate(x: ArrayLike<number>, y: ArrayLike<number>, v: numbe
   };
   const first = search((i) => X(i) < v);
   const last = search((i) => X(i) <= v) - 1;
-  if (first <= last) return (Y(first) + Y(last)) / 2;
+  if (first <= last) return Y(first) / 2 + Y(last) / 2;
   if (first === 0) return Y(0);
   if (first === n) return Y(n - 1);
-  return Y(last) + ((Y(first) - Y(last)) * (v - X(last))) / (X(first) - X(last));
+  // By weights: the difference of two numbers may be more than the largest there is.
+  const weight = (v - X(last)) / (X(first) - X(last));
+  return Y(last) * (1 - weight) + Y(first) * weight;
 }
 
 /** By rank of the magnitude, with the sign: zero in the middle, half of the numbers within a quarter of each end. */
