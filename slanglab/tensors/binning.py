@@ -68,13 +68,15 @@ class Edges:
         self.scale: Scale = scale
         self.threshold = max(max(abs(low), abs(high)) * THRESHOLD, _LEAST) if scale == "symlog" else None
         self.start, self.stop = low, high
-        self.values = _spaced(low, high, bins)
         if self.threshold is not None:
             self.start, self.stop = (
                 math.copysign(math.log1p(abs(x) / self.threshold), x) for x in (low, high)
             )
-            even = _spaced(self.start, self.stop, bins)
-            self.values = np.copysign(np.expm1(np.abs(even)) * self.threshold, even)
+        with np.errstate(over="ignore"):  # at an end beside the largest double, which is put right below
+            self.values = _spaced(self.start, self.stop, bins)
+            if self.threshold is not None:
+                even = self.values
+                self.values = np.copysign(np.expm1(np.abs(even)) * self.threshold, even)
         # Rounding must neither cut off an end nor put edges out of order.
         self.values[0], self.values[-1] = low, high
         self.values = np.maximum.accumulate(np.clip(self.values, low, high))

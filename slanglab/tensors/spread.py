@@ -6,11 +6,12 @@ elements are divided again, until no bin holds more than a small share of all or
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from slanglab.tensors import summary as summaries
 
@@ -33,6 +34,9 @@ _NARROW = 1e-4
 _PASSES = 16
 """Histograms at most."""
 
+_FAR = 900
+"""Exponents of two beyond which interpolation scales its numbers."""
+
 
 @dataclass(frozen=True, eq=False)
 class Spread:
@@ -48,6 +52,34 @@ class Spread:
 
     share: NDArray[np.float64]
     at: NDArray[np.float64]
+
+    def numbers(self, shares: ArrayLike) -> NDArray[np.float64]:
+        """Return the numbers that such shares are not above."""
+        return _interpolated(shares, self.share, self.at)
+
+    def shares(self, numbers: ArrayLike) -> NDArray[np.float64]:
+        """Return the shares that are not above some numbers; 0 and 1 outside of what there is, NaN for NaN."""
+        shift = _shift(self.at)
+        with np.errstate(over="ignore"):  # of what is far above all of them
+            wide = np.ldexp(np.asarray(numbers, np.float64), -shift)
+        return np.asarray(np.interp(wide, np.ldexp(self.at, -shift), self.share))
+
+
+def _shift(numbers: NDArray[np.float64]) -> int:
+    """Return the power of two that numbers are divided by, where differences and slopes of them would leave what a double holds."""
+    exponent = math.frexp(float(np.abs(numbers).max()))[1]
+    return exponent if abs(exponent) > _FAR else 0
+
+
+def _interpolated(
+    x: ArrayLike, places: NDArray[np.float64], numbers: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Interpolate linearly, as `numpy.interp`, numbers that may be as large as there are."""
+    shift = _shift(numbers)
+    near = np.ldexp(numbers, -shift)
+    return np.asarray(
+        np.ldexp(np.clip(np.interp(np.asarray(x, np.float64), places, near), near.min(), near.max()), shift)
+    )
 
 
 def spread(tensor: Any, *, gradient: bool = False, magnitude: bool = False) -> Spread | None:
@@ -90,9 +122,9 @@ def spread(tensor: Any, *, gradient: bool = False, magnitude: bool = False) -> S
         return Spread(SHARES, np.full(len(SHARES), least))
     bounds, counts = counted(least, most)
     for _ in range(_PASSES):
-        width = np.diff(bounds)
+        half = np.diff(bounds / 2)  # of the width, which may be more than the largest double
         size = np.maximum(np.abs(bounds[:-1]), np.abs(bounds[1:]))
-        wanted = (counts > counts.sum() * _FINE) & (width > size * _NARROW)
+        wanted = (counts > counts.sum() * _FINE) & (half > size / 2 * _NARROW)
         # Next to zero a bin is as wide as its numbers for ever: there is an end where they are nothing beside the rest.
         wanted &= size > _most(bounds) * (1e-30 if magnitude else 1e-9)
         if not wanted.any():
@@ -108,7 +140,7 @@ def spread(tensor: Any, *, gradient: bool = False, magnitude: bool = False) -> S
     filled = np.flatnonzero(counts)
     # Only the bins that hold something: between two of them a quantile is at the edge of one.
     points = np.unique(np.concatenate([filled, filled + 1]))
-    at = np.interp(SHARES, reached[points], bounds[points])
+    at = _interpolated(SHARES, reached[points], bounds[points])
     at[-1] = most
     if not magnitude:
         at[0] = least

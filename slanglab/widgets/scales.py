@@ -65,7 +65,7 @@ def centred_limit(choice: Choice, known: Statistics | None, limit: float, spread
         return limit
     if choice.range == "99" and spread is not None:
         zero = known.zeros / known.finite
-        found = float(np.interp((0.99 - zero) / (1 - zero), spread.share, spread.at)) if zero < 0.99 else 0.0
+        found = float(spread.numbers((0.99 - zero) / (1 - zero))) if zero < 0.99 else 0.0
         if found > 0:
             return found
     return most or 1.0
@@ -81,7 +81,7 @@ def _range(choice: Choice, known: Statistics | None, spread: Spread | None) -> t
         return max(low, known.mean - 3 * known.std), min(high, known.mean + 3 * known.std)
     if choice.range in ("99", "99.9") and spread is not None:
         out = (1 - float(choice.range) / 100) / 2
-        first, last = np.interp([out, 1 - out], spread.share, spread.at).tolist()
+        first, last = spread.numbers([out, 1 - out]).tolist()
         if first < last:
             return first, last
     return low, high
@@ -109,14 +109,16 @@ def scale(
         low, high = _range(choice, known, spread)
     if choice.scale == "linear":
         return Scale(low, high, lambda x: _linear(x, low, high), (low, low / 2 + high / 2, high))
-    threshold = low if curve and low > 0 else max(abs(low), abs(high)) * THRESHOLD
+    # The decades of a curve end where their number would leave what a double holds.
+    threshold = max(low, high * 1e-300) if curve and low > 0 else max(abs(low), abs(high)) * THRESHOLD
     if not (high > low and threshold > 0):
         return Scale(low, high, lambda x: _linear(x, low, high), (low,))
     bottom, top = math.asinh(low / threshold), math.asinh(high / threshold)
     ticks = sorted({low, 0.0, high} if centred else {low, max(low, high / 10), high})
 
     def to(x: Any) -> Floats:
-        found: Floats = (np.arcsinh(np.asarray(x, np.float64) / threshold) - bottom) / (top - bottom)
+        with np.errstate(over="ignore"):  # of what is far out of the range
+            found: Floats = (np.arcsinh(np.asarray(x, np.float64) / threshold) - bottom) / (top - bottom)
         return found
 
     return Scale(low, high, to, tuple(t for t in ticks if low <= t <= high))
@@ -127,10 +129,10 @@ def _ranked(spread: Spread) -> Scale:
 
     def to(x: Any) -> Floats:
         wide = np.asarray(x, np.float64)
-        found: Floats = 0.5 + np.sign(wide) * np.interp(np.abs(wide), spread.at, spread.share) / 2
+        found: Floats = 0.5 + np.sign(wide) * spread.shares(np.abs(wide)) / 2
         return np.where(np.isnan(wide), np.nan, found)
 
-    half = float(np.interp(0.5, spread.share, spread.at))
+    half = float(spread.numbers(0.5))
     return Scale(-most, most, to, (-most, -half, 0.0, half, most))
 
 
@@ -138,4 +140,5 @@ def _linear(x: Any, low: float, high: float) -> Floats:
     # Halves keep the difference of the largest numbers finite.
     half = high / 2 - low / 2
     wide = np.asarray(x, np.float64)
-    return (wide / 2 - low / 2) / half if half > 0 else np.where(np.isnan(wide), np.nan, 0.5)
+    with np.errstate(over="ignore"):  # of what is far out of the range
+        return (wide / 2 - low / 2) / half if half > 0 else np.where(np.isnan(wide), np.nan, 0.5)

@@ -35,6 +35,7 @@ _CELL = 64
 _LEAST = 220
 _QUANTILE = 0.999
 _THRESHOLD = 0.01
+_LEAST_THRESHOLD = float(np.finfo(np.float64).tiny)
 
 
 # ----- scales -----
@@ -65,14 +66,17 @@ def _linear(x: NDArray[np.float32], summary: Summary) -> NDArray[np.float64]:
     # Halves keep the difference of the largest numbers finite.
     half = high / 2 - low / 2
     wide = x.astype(np.float64)
-    return (wide / 2 - low / 2) / half if half > 0 else np.where(np.isnan(wide), np.nan, 0.5)
+    with np.errstate(over="ignore"):  # of numbers that float32 holds as Inf only, in a range that is next to none
+        return (wide / 2 - low / 2) / half if half > 0 else np.where(np.isnan(wide), np.nan, 0.5)
 
 
 def _symlog(x: NDArray[np.float32], limit: float) -> NDArray[np.float64]:
     """Map to 0…1 with zero at one half: linear within 1 % of the limit, logarithmic beyond."""
     limit = limit if limit > 0 else 1.0
     top = np.arcsinh(1 / _THRESHOLD)
-    result: NDArray[np.float64] = (np.arcsinh(x.astype(np.float64) / (limit * _THRESHOLD)) / top + 1) / 2
+    threshold = max(limit * _THRESHOLD, _LEAST_THRESHOLD)
+    with np.errstate(over="ignore"):  # of what is far out of the range
+        result: NDArray[np.float64] = (np.arcsinh(x.astype(np.float64) / threshold) / top + 1) / 2
     return result
 
 

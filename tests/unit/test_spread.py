@@ -45,6 +45,25 @@ def test_the_quantiles_are_those_of_all_numbers(case: str, magnitude: bool, rng:
     assert (high >= SHARES - 0.032).all()
 
 
+@pytest.mark.parametrize("magnitude", [False, True])
+@pytest.mark.parametrize("size", [np.finfo(np.float64).max, 1e-308])
+def test_numbers_as_large_and_as_small_as_there_are(
+    size: float, magnitude: bool, rng: np.random.Generator
+) -> None:
+    """Their differences, and slopes of shares over them, are not what a double holds."""
+    array = rng.permutation(np.concatenate([np.linspace(-size / 2, size / 2, 4000) * 2, [size, -size]]))
+    found = spread(array.reshape(2, -1), magnitude=magnitude)
+    assert found is not None
+    known = np.sort(np.abs(array) if magnitude else array)
+    # Evenly spread, so that the share that is not above a number is as far as it is from one end to the other.
+    wanted = SHARES if magnitude else 2 * SHARES - 1
+    np.testing.assert_allclose(found.numbers(SHARES) / size, wanted, atol=5e-3)
+    np.testing.assert_allclose(found.shares(known), np.arange(len(known)) / (len(known) - 1), atol=3e-3)
+    assert found.numbers([0, 1]).tolist() == [0.0 if magnitude else -size, size]
+    assert found.shares([0.0, np.inf]).tolist() == [found.shares(0.0), 1.0]
+    assert np.isnan(found.shares(np.nan))
+
+
 def test_what_cannot_be_spread() -> None:
     assert spread(np.full(5, np.nan)) is None
     assert spread(np.zeros(5), magnitude=True) is None
