@@ -66,7 +66,7 @@ def _linear(x: NDArray[np.float32], summary: Summary) -> NDArray[np.float64]:
     # Halves keep the difference of the largest numbers finite.
     half = high / 2 - low / 2
     wide = x.astype(np.float64)
-    with np.errstate(over="ignore"):  # of numbers that float32 holds as Inf only, in a range that is next to none
+    with np.errstate(over="ignore"):  # where the range is next to none
         return (wide / 2 - low / 2) / half if half > 0 else np.where(np.isnan(wide), np.nan, 0.5)
 
 
