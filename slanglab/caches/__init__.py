@@ -167,7 +167,8 @@ class _Place:
         database = shaders / "rhi"
         file = database / "data.mdb"
         if (fresh and file.exists()) or (self._may_empty() and _filled(file)):
-            reason = ""  # of an earlier version of SlangLab, or the seal was lost: nothing is known of it; or nothing is wrong
+            # Of an earlier version of SlangLab, or the seal was lost, so that nothing is known of it; or full, which is no fault to tell.
+            reason = ""
         elif not (reason := seals.broken_shaders(shaders, self.seal)):
             return True
         aside = shaders / f"rhi.broken-{os.getpid()}"
@@ -205,7 +206,7 @@ def _filled(file: Path) -> bool:
         with Database(file) as database:
             return database.reach() >= _FULL * SHADERS_SIZE
     except (OSError, BrokenDatabaseError):
-        return False  # there is none, or it is looked into below
+        return False  # there is none, or `_check_shaders` looks into it
 
 
 _lock = threading.RLock()

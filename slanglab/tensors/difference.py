@@ -59,9 +59,8 @@ def difference(tensor: Any, other: Any) -> Any:
         left, right = _host(a), _host(b)
         kind = np.result_type(left, right, np.float32)
         with np.errstate(all="ignore"):  # as on a device: Inf less Inf is NaN, and shown as such
-            return np.asarray(
-                left.astype(kind) - right.astype(kind)
-            )  # NumPy makes a scalar of arrays without axes
+            less = left.astype(kind) - right.astype(kind)
+        return np.asarray(less)  # NumPy makes a scalar of arrays without axes
 
     return _both(tensor, minus, _has_gradient(other))
 

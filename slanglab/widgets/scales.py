@@ -14,7 +14,7 @@ from slanglab.tensors.records import Statistics
 from slanglab.tensors.spread import Spread
 from slanglab.widgets.shown import Choice
 
-__all__ = ["THRESHOLD", "Scale", "centred_limit", "scale"]
+__all__ = ["THRESHOLD", "Scale", "centred_limit", "linear", "scale"]
 
 THRESHOLD = 0.01
 """Linear threshold of a symlog scale, as a part of the largest magnitude in its range."""
@@ -108,11 +108,11 @@ def scale(
     else:
         low, high = _range(choice, known, spread)
     if choice.scale == "linear":
-        return Scale(low, high, lambda x: _linear(x, low, high), (low, low / 2 + high / 2, high))
+        return Scale(low, high, lambda x: linear(x, low, high), (low, low / 2 + high / 2, high))
     # The decades of a curve end where their number would leave what a double holds.
     threshold = max(low, high * 1e-300) if curve and low > 0 else max(abs(low), abs(high)) * THRESHOLD
     if not (high > low and threshold > 0):
-        return Scale(low, high, lambda x: _linear(x, low, high), (low,))
+        return Scale(low, high, lambda x: linear(x, low, high), (low,))
     bottom, top = math.asinh(low / threshold), math.asinh(high / threshold)
     ticks = sorted({low, 0.0, high} if centred else {low, max(low, high / 10), high})
 
@@ -136,7 +136,8 @@ def _ranked(spread: Spread) -> Scale:
     return Scale(-most, most, to, (-most, -half, 0.0, half, most))
 
 
-def _linear(x: Any, low: float, high: float) -> Floats:
+def linear(x: Any, low: float, high: float) -> Floats:
+    """Map numbers to 0…1 of a range; where that is a single number, all to the middle."""
     # Halves keep the difference of the largest numbers finite.
     half = high / 2 - low / 2
     wide = np.asarray(x, np.float64)

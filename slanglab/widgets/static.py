@@ -25,6 +25,7 @@ from slanglab.widgets.raster import (
     with_bar,
     written,
 )
+from slanglab.widgets.scales import linear
 
 __all__ = ["SCALE", "gradient_limit", "is_image", "tensor_png"]
 
@@ -63,11 +64,7 @@ def _linear(x: NDArray[np.float32], summary: Summary) -> NDArray[np.float64]:
     known = summary.value
     low = float(known.minimum) if known and known.minimum is not None else 0.0
     high = float(known.maximum) if known and known.maximum is not None else 1.0
-    # Halves keep the difference of the largest numbers finite.
-    half = high / 2 - low / 2
-    wide = x.astype(np.float64)
-    with np.errstate(over="ignore"):  # where the range is next to none
-        return (wide / 2 - low / 2) / half if half > 0 else np.where(np.isnan(wide), np.nan, 0.5)
+    return linear(x, low, high)
 
 
 def _symlog(x: NDArray[np.float32], limit: float) -> NDArray[np.float64]:
